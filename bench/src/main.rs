@@ -1,0 +1,2 @@
+//! The side-by-side benchmark.
+fn main() {}

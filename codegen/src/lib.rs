@@ -1,0 +1,1 @@
+//! Turns Kafka message schemas into the kaas-proto codec.

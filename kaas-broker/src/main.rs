@@ -1,0 +1,2 @@
+//! The kaas broker.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The kaas storage engine.

@@ -1,0 +1,1 @@
+//! Kafka 3.7 wire protocol.
