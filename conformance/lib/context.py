@@ -1,0 +1,45 @@
+"""What every group of checks is given."""
+
+import pathlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Callable, Iterable
+
+from lib.agent import Agent
+from lib.broker import Broker
+from lib.clients import Client
+from lib.report import Report
+
+# As many client programs work at a time as the smallest machine has cores.
+PARALLEL = 2
+
+
+@dataclass
+class Context:
+    """The run: its broker, the clients that are there, and a folder for files."""
+
+    kind: str
+    broker: Broker
+    clients: list[Client]
+    report: Report
+    folder: pathlib.Path
+    full: bool
+    text_bytes: int
+    record: bool
+
+    def agent(self, client: Client, broker: Broker | None = None) -> Agent:
+        """Starts a client program."""
+        return Agent(client, (broker or self.broker).port, self.folder)
+
+    def another_broker(self, name: str, overrides: dict[str, str] | None = None) -> Broker:
+        """A fresh broker of the same kind."""
+        return Broker(self.kind, self.folder / name, overrides)
+
+    def able(self, op: str) -> list[Client]:
+        """The clients that have a verb."""
+        return [client for client in self.clients if op in client.ops]
+
+    def each(self, work: Callable, items: Iterable) -> list:
+        """Does the work for all items, a few at a time."""
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            return list(pool.map(work, items))

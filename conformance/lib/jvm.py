@@ -1,0 +1,29 @@
+"""How the stock tools of Kafka are started: the classes of its shell scripts, quick to start."""
+
+import pathlib
+import subprocess
+
+LIB = pathlib.Path(__file__).resolve().parent
+TOOL_CLASSES = {
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+
+def tool(name: str, class_path: str, arguments: list[str]) -> list[str]:
+    """The command line of a stock tool."""
+    return [
+        "java", "-cp", class_path, "-Xmx512M", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+        f"-Dlog4j.configuration=file:{LIB}/log4j.properties", TOOL_CLASSES[name], *arguments,
+    ]
+
+
+def class_path() -> str:
+    """The jars of Kafka 3.7.2."""
+    return subprocess.run([LIB / "jars.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()

@@ -1,0 +1,41 @@
+"""The groups of checks, in the order in which a run does them."""
+
+import argparse
+import pathlib
+
+from lib.broker import Broker
+from lib.checks import matrix
+from lib.clients import Client
+from lib.context import Context
+from lib.report import Report
+
+MB = 1_000_000
+QUICK_TEXT_MB, FULL_TEXT_MB = 5, 100
+
+CHECKS = {
+    "matrix": matrix.run,
+}
+
+
+def run(chosen: argparse.Namespace, clients: list[Client], report: Report, folder: pathlib.Path) -> None:
+    """Starts a broker and runs the chosen groups against it."""
+    names = chosen.checks.split(",") if chosen.checks else list(CHECKS)
+    text_mb = chosen.size or (FULL_TEXT_MB if chosen.full else QUICK_TEXT_MB)
+    with Broker(chosen.broker, folder / "broker") as broker:
+        report.say(f"{chosen.broker} serves on 127.0.0.1:{broker.port}")
+        context = Context(
+            chosen.broker, broker, clients, report, folder, chosen.full, text_mb * MB, chosen.record
+        )
+        for name in names:
+            CHECKS[name](context)
+            report.say(f"{name}: done")
+        report.check("the broker stops on SIGTERM", lambda: stopped(broker))
+
+
+def stopped(broker: Broker) -> None:
+    """A broker that is asked to stop ends by itself, with a good exit code."""
+    code = broker.stop()
+    # A JVM that ends on SIGTERM says so in its exit code.
+    expected = (0, 143) if broker.kind == "kafka" else (0,)
+    if code not in expected:
+        raise AssertionError(f"exit code {code}")
