@@ -1,0 +1,48 @@
+//! The wall clock as a seam: timestamps come from here, never from the system directly.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Wall-clock time in milliseconds; used for timestamps only, never to decide what is durable.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Milliseconds since the Unix epoch.
+    fn now_ms(&self) -> i64;
+}
+
+/// The operating system's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        // A clock set before 1970 reads as 0: a wrong timestamp must not stop the log.
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that moves only when told to.
+#[cfg(feature = "test-util")]
+#[derive(Debug, Default)]
+pub struct ManualClock(std::sync::atomic::AtomicI64);
+
+#[cfg(feature = "test-util")]
+impl ManualClock {
+    /// A clock that shows `now_ms`.
+    pub fn at(now_ms: i64) -> Self {
+        Self(std::sync::atomic::AtomicI64::new(now_ms))
+    }
+
+    /// Moves the clock by `delta_ms`, which may be negative.
+    pub fn advance(&self, delta_ms: i64) {
+        self.0.fetch_add(delta_ms, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[cfg(feature = "test-util")]
+impl Clock for ManualClock {
+    fn now_ms(&self) -> i64 {
+        self.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}

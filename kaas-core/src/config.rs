@@ -1,0 +1,69 @@
+//! Per-topic log settings, typed; the broker resolves Kafka's property names into these.
+
+/// Which timestamp a topic's records carry (`message.timestamp.type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimestampType {
+    /// The producer's.
+    #[default]
+    CreateTime,
+    /// The broker's at append; stamped into the batch header (attribute bit 3).
+    LogAppendTime,
+}
+
+/// What happens to a batch's compression on append (`compression.type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Batches are kept as the producer compressed them.
+    #[default]
+    Producer,
+}
+
+/// The settings of one topic's logs. The defaults are Kafka's, but for `flush_messages`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// `segment.bytes`: a segment is rolled before it would grow past this.
+    pub segment_bytes: u32,
+    /// `index.interval.bytes`: at least this many log bytes lie between two index entries.
+    pub index_interval_bytes: u32,
+    /// `segment.index.bytes`: a segment is rolled when its offset index would grow past this.
+    pub index_bytes_max: u32,
+    /// `max.message.bytes`: the largest batch accepted, compressed, with its 12-byte log overhead.
+    pub message_bytes_max: u32,
+    /// `flush.messages`: appends are acknowledged unsynced until this many records are unsynced.
+    /// 1 (the default here) syncs before every acknowledgement; `u64::MAX` is Kafka's default, the
+    /// page-cache mode, in which a power cut may lose acknowledged records.
+    pub flush_messages: u64,
+    /// `cleanup.policy` contains `compact`: records without a key are refused.
+    pub compact: bool,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`: how far a record's timestamp may lie in the past.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`: how far a record's timestamp may lie in the future.
+    pub timestamp_after_max_ms: i64,
+    /// `compression.type`.
+    pub compression: Compression,
+    /// `retention.ms`; -1 keeps records for ever. Kept for retention, which does not run yet.
+    pub retention_ms: i64,
+    /// `retention.bytes`; -1 is unlimited. Kept for retention, which does not run yet.
+    pub retention_bytes: i64,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 1 << 30,
+            index_interval_bytes: 4096,
+            index_bytes_max: 10 << 20,
+            message_bytes_max: 1_048_588,
+            flush_messages: 1,
+            compact: false,
+            timestamp_type: TimestampType::CreateTime,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: i64::MAX,
+            compression: Compression::Producer,
+            retention_ms: 7 * 24 * 3_600_000,
+            retention_bytes: -1,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The commit loop: gather what arrived for all partitions, write, sync in parallel, read the fence once,
+//! publish, acknowledge. One thread; it sleeps only when there is nothing to do, and there are no timers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::fence::Fence;
+use super::sync_pool::SyncPool;
+use crate::error::{AppendError, CloseError, StorageError};
+use crate::log::{Group, Partition, WriteContext, Writer, Written};
+use crate::mutant::{Mutant, Mutants};
+use crate::volume::VolumeFile;
+
+/// Something for the commit loop to do.
+pub(crate) enum Event {
+    /// A partition has pending appends.
+    Dirty(u64),
+    /// A partition exists from now on.
+    Add(Arc<Partition>),
+    /// A sync by the pool has ended.
+    Synced(u64, Result<(), StorageError>),
+    /// These partitions are deleted: let go of their files, then answer.
+    Forget(Vec<u64>, SyncSender<()>),
+    /// Commit what is pending, sync and checkpoint everything, then answer.
+    Close(SyncSender<Result<(), CloseError>>),
+    /// Stop now.
+    Stop,
+}
+
+/// What the rest of the engine tells the commit loop.
+#[derive(Default)]
+pub(crate) struct CommitQueue {
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Inbox {
+    events: Vec<Event>,
+    closed: bool,
+}
+
+impl CommitQueue {
+    /// A partition has pending appends.
+    pub(crate) fn dirty(&self, key: u64) -> Result<(), AppendError> {
+        if self.send(Event::Dirty(key)) { Ok(()) } else { Err(AppendError::Closed) }
+    }
+
+    /// False when the loop has ended.
+    pub(crate) fn send(&self, event: Event) -> bool {
+        let mut inbox = self.inbox.lock();
+        if inbox.closed {
+            return false;
+        }
+        inbox.events.push(event);
+        drop(inbox);
+        self.arrived.notify_one();
+        true
+    }
+
+    /// All events since the last call; waits for one if `wait` is set.
+    fn receive(&self, wait: bool) -> Vec<Event> {
+        let mut inbox = self.inbox.lock();
+        while wait && inbox.events.is_empty() {
+            self.arrived.wait(&mut inbox);
+        }
+        std::mem::take(&mut inbox.events)
+    }
+
+    /// Refuses events from now on; returns those that nobody will look at.
+    fn close(&self) -> Vec<Event> {
+        let mut inbox = self.inbox.lock();
+        inbox.closed = true;
+        std::mem::take(&mut inbox.events)
+    }
+}
+
+/// The state of the loop.
+pub(crate) struct Committer {
+    pub(crate) queue: Arc<CommitQueue>,
+    pub(crate) context: WriteContext,
+    pub(crate) fence: Arc<dyn Fence>,
+    pub(crate) pool: SyncPool,
+    pub(crate) slots: HashMap<u64, Slot>,
+}
+
+/// One partition in the loop.
+pub(crate) struct Slot {
+    partition: Arc<Partition>,
+    writer: Option<Writer>,
+    /// Written, and being synced by the pool.
+    in_flight: Option<Group>,
+}
+
+/// What remains to be done after a batch of events.
+#[derive(Default)]
+struct Cycle {
+    dirty: Vec<u64>,
+    synced: Vec<(u64, Result<(), StorageError>)>,
+    close: Option<SyncSender<Result<(), CloseError>>>,
+    stop: bool,
+}
+
+impl Committer {
+    /// Runs until it is told to stop.
+    pub(crate) fn run(mut self) {
+        let mut again = Vec::new();
+        let mut closing = None;
+        loop {
+            // With nothing left to write, only an event can bring work: an append, or the end of a sync.
+            let mut cycle = self.sort(again.is_empty());
+            cycle.dirty.append(&mut again);
+            closing = closing.or(cycle.close.take());
+            if cycle.stop {
+                break;
+            }
+            again = self.cycle(cycle);
+            let busy = !again.is_empty() || self.in_flight() > 0;
+            if let Some(reply) = closing.take_if(|_| !busy) {
+                let result = self.finish();
+                // Whoever closes waits for the answer, unless it gave up.
+                let _ = reply.send(result);
+                break;
+            }
+        }
+        self.end();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots.values().filter(|slot| slot.in_flight.is_some()).count()
+    }
+
+    fn sort(&mut self, wait: bool) -> Cycle {
+        let mut cycle = Cycle::default();
+        for event in self.queue.receive(wait) {
+            match event {
+                Event::Dirty(key) => cycle.dirty.push(key),
+                Event::Add(partition) => {
+                    let slot = Slot { partition, writer: None, in_flight: None };
+                    self.slots.insert(slot.partition.key(), slot);
+                }
+                Event::Synced(key, result) => cycle.synced.push((key, result)),
+                Event::Forget(keys, reply) => {
+                    for key in keys {
+                        self.forget(key);
+                    }
+                    let _ = reply.send(());
+                }
+                Event::Close(reply) => cycle.close = Some(reply),
+                Event::Stop => cycle.stop = true,
+            }
+        }
+        cycle
+    }
+
+    /// One cycle; returns the partitions that have more to write.
+    fn cycle(&mut self, cycle: Cycle) -> Vec<u64> {
+        let mut again = Vec::new();
+        let mut ready = Vec::new();
+        let mut to_sync = Vec::new();
+        for key in cycle.dirty {
+            match self.write(key) {
+                Some(Written { group, sync: None }) => ready.push((key, group)),
+                Some(Written { group, sync: Some(file) }) => to_sync.push((key, group, file)),
+                None => {}
+            }
+        }
+        // What needs no sync does not wait for those that do.
+        self.release(ready, &mut again);
+        let mut done = cycle.synced;
+        done.extend(self.sync(to_sync));
+        let durable = done.into_iter().filter_map(|(key, result)| self.settle(key, result)).collect();
+        self.release(durable, &mut again);
+        again
+    }
+
+    fn write(&mut self, key: u64) -> Option<Written> {
+        let slot = self.slots.get_mut(&key)?;
+        if slot.writer.is_none() {
+            slot.writer = slot.partition.take_seed().map(Writer::new);
+        }
+        let writer = slot.writer.as_mut()?;
+        match writer.write(&self.context, &slot.partition) {
+            Ok(written) => written,
+            Err((group, error)) => {
+                tracing::error!(partition = %slot.partition.dir(), %error, "write failed");
+                slot.partition.fail_pending(group, &AppendError::Storage(error));
+                None
+            }
+        }
+    }
+
+    /// Starts the syncs. A lone one is done here, which saves two switches of threads; its result, and that
+    /// of everything when there is no pool, is returned. The others arrive as events.
+    fn sync(
+        &mut self,
+        groups: Vec<(u64, Group, Arc<dyn VolumeFile>)>,
+    ) -> Vec<(u64, Result<(), StorageError>)> {
+        let here = self.pool.is_empty() || (groups.len() == 1 && self.in_flight() == 0);
+        let mut done = Vec::new();
+        for (key, group, file) in groups {
+            let Some(slot) = self.slots.get_mut(&key) else { continue };
+            if self.context.mutants.has(Mutant::VisibleBeforeSync) {
+                slot.partition.publish_early(&group);
+            }
+            slot.in_flight = Some(group);
+            if here {
+                done.push((key, sync_file(&*file, self.context.mutants)));
+            } else {
+                self.pool.submit(key, file, Arc::clone(&self.queue));
+            }
+        }
+        done
+    }
+
+    /// Takes back a group whose sync has ended, if it succeeded.
+    fn settle(&mut self, key: u64, result: Result<(), StorageError>) -> Option<(u64, Group)> {
+        let slot = self.slots.get_mut(&key)?;
+        let group = slot.in_flight.take()?;
+        match result {
+            Ok(()) => {
+                if let Some(writer) = &mut slot.writer {
+                    writer.synced(group.end_position);
+                }
+                Some((key, group))
+            }
+            Err(error) => {
+                self.poison(key, group, error);
+                None
+            }
+        }
+    }
+
+    /// Publishes and acknowledges what is as durable as it should be, if this broker may still do so.
+    fn release(&mut self, groups: Vec<(u64, Group)>, again: &mut Vec<u64>) {
+        if groups.is_empty() {
+            return;
+        }
+        let fence = self.fence.check();
+        for (key, group) in groups {
+            let Some(slot) = self.slots.get_mut(&key) else { continue };
+            if fence.is_err() {
+                slot.partition.fail_pending(Some(group), &AppendError::Fenced);
+                slot.partition.take_offline("this broker has been fenced");
+                continue;
+            }
+            if slot.partition.publish(group) {
+                again.push(key);
+            }
+            let Some(writer) = &mut slot.writer else { continue };
+            if let Err(error) = writer.checkpoint_if_due(&self.context, &slot.partition) {
+                // A checkpoint only shortens recovery: the next one may succeed.
+                tracing::warn!(partition = %slot.partition.dir(), %error, "checkpoint failed");
+            }
+        }
+    }
+
+    /// A sync failed: what it covered is in an unknown state, and no later sync of that file can be believed.
+    fn poison(&mut self, key: u64, group: Group, error: StorageError) {
+        let Some(slot) = self.slots.get_mut(&key) else { return };
+        let Some(writer) = &mut slot.writer else { return };
+        let partition = &slot.partition;
+        tracing::error!(partition = %partition.dir(), %error, "sync failed: its segment is given up");
+        let (position, offset) = (group.start_position, group.start_offset());
+        let segment = Arc::clone(&group.segment);
+        partition.suspend();
+        partition.fail_pending(Some(group), &AppendError::Storage(error));
+        match writer.abandon_segment(&self.context, position, offset) {
+            Ok(epoch) => partition.begin_epoch(epoch, &segment, position),
+            Err(error) => {
+                let why = format!("after a failed sync: {error}");
+                tracing::error!(partition = %partition.dir(), why, "partition offline");
+                partition.take_offline(&why);
+            }
+        }
+    }
+
+    fn forget(&mut self, key: u64) {
+        if let Some(slot) = self.slots.remove(&key)
+            && let Some(group) = slot.in_flight
+        {
+            slot.partition.fail_pending(Some(group), &AppendError::Deleted);
+        }
+    }
+
+    /// Makes everything durable and cheap to open again.
+    fn finish(&mut self) -> Result<(), CloseError> {
+        let mut result = Ok(());
+        for slot in self.slots.values_mut() {
+            if let Some(writer) = &mut slot.writer
+                && let Err(error) = writer.finish(&self.context, &slot.partition)
+            {
+                tracing::error!(partition = %slot.partition.dir(), %error, "close failed");
+                result = Err(error.into());
+            }
+        }
+        result
+    }
+
+    /// Refuses everything from now on. Dropping an event that holds an answer's channel answers it.
+    fn end(self) {
+        drop(self.queue.close());
+        for slot in self.slots.into_values() {
+            if let Some(group) = slot.in_flight {
+                slot.partition.fail_pending(Some(group), &AppendError::Closed);
+            }
+            slot.partition.mark_closed();
+        }
+    }
+}
+
+/// Syncs a file once: a second try after a failure would report a success that means nothing.
+pub(crate) fn sync_file(file: &dyn VolumeFile, mutants: Mutants) -> Result<(), StorageError> {
+    if mutants.has(Mutant::AckBeforeSync) {
+        return Ok(());
+    }
+    let result = file.sync_data();
+    if result.is_err() && mutants.has(Mutant::RetryFailedSync) {
+        return Ok(file.sync_data()?);
+    }
+    Ok(result?)
+}

@@ -1,0 +1,299 @@
+//! The engine: opens a volume, holds its topics and runs the commit loop.
+
+mod commit;
+mod fence;
+mod identity;
+mod options;
+mod producer_ids;
+mod sync_pool;
+mod topics;
+
+pub use fence::{Fence, Fenced, SingleNode};
+pub use options::{EngineOptions, ResolveConfig};
+pub use topics::{Topic, Topics};
+
+pub(crate) use commit::CommitQueue;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use self::commit::{Committer, Event};
+use self::producer_ids::ProducerIds;
+use self::sync_pool::SyncPool;
+use self::topics::TopicRecord;
+use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
+use crate::ids::TopicName;
+use crate::layout::topic_dir;
+use crate::log::{Partition, PartitionParts, RecoverContext, WriteContext, recover};
+
+/// Most partitions of one topic.
+pub const PARTITIONS_MAX: u32 = 100_000;
+
+/// What a topic should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicSpec {
+    /// Its name; see [`TopicName`].
+    pub name: String,
+    /// How many partitions, 1 to [`PARTITIONS_MAX`].
+    pub partitions: u32,
+    /// Overrides by Kafka's property names; the engine keeps them and hands them to the resolver.
+    pub config: BTreeMap<String, String>,
+}
+
+impl TopicSpec {
+    /// A topic without overrides.
+    pub fn new(name: impl Into<String>, partitions: u32) -> Self {
+        Self { name: name.into(), partitions, config: BTreeMap::new() }
+    }
+}
+
+/// A storage engine on one volume. Clones are handles to the same engine; it stops when the last is dropped,
+/// which is safe at any time. [`close`](Self::close) makes the next open fast.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: EngineOptions,
+    cluster_id: String,
+    /// Tells what this process claims from what others do.
+    nonce: String,
+    topics: ArcSwap<Topics>,
+    /// One change of the topics at a time.
+    admin: Mutex<()>,
+    producer_ids: ProducerIds,
+    queue: Arc<CommitQueue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    next_key: AtomicU64,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { cluster_id, options, .. } = &*self.inner;
+        f.debug_struct("Engine").field("cluster_id", cluster_id).field("volume", &options.volume).finish()
+    }
+}
+
+impl Engine {
+    /// Opens the volume, recovers every log, and finishes deletions that were interrupted. Blocks.
+    ///
+    /// A partition whose log is damaged is offline; the others are served.
+    ///
+    /// # Errors
+    /// [`OpenError`]: nothing can be served. Nothing that could not be read was changed.
+    pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
+        let cluster_id = identity::load_or_create(&*options.volume)?;
+        let queue = Arc::new(CommitQueue::default());
+        let nonce = Uuid::new_v4().to_string();
+        let context = WriteContext {
+            volume: Arc::clone(&options.volume),
+            broker_id: options.broker_id,
+            nonce: nonce.clone(),
+            checkpoint_bytes: options.checkpoint_bytes,
+            mutants: options.mutants,
+        };
+        let committer = Committer {
+            queue: Arc::clone(&queue),
+            context,
+            fence: Arc::clone(&options.fence),
+            pool: SyncPool::new(options.sync_parallelism, options.mutants),
+            slots: HashMap::new(),
+        };
+        let inner = Inner {
+            options,
+            cluster_id,
+            nonce,
+            topics: ArcSwap::default(),
+            admin: Mutex::new(()),
+            producer_ids: ProducerIds::default(),
+            queue,
+            thread: Mutex::new(None),
+            next_key: AtomicU64::new(0),
+        };
+        inner.open_topics()?;
+        let thread = std::thread::Builder::new().name("kaas-commit".to_owned());
+        let thread = thread.spawn(move || committer.run()).map_err(|error| OpenError::Storage {
+            path: "the commit thread".to_owned(),
+            error: error.into(),
+        })?;
+        *inner.thread.lock() = Some(thread);
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The cluster's id: a random UUID in 22 characters of URL-safe base64.
+    pub fn cluster_id(&self) -> &str {
+        &self.inner.cluster_id
+    }
+
+    /// All topics at this moment.
+    pub fn topics(&self) -> Arc<Topics> {
+        self.inner.topics.load_full()
+    }
+
+    /// Creates a topic; it is durable when this returns. Blocks.
+    ///
+    /// # Errors
+    /// [`CreateTopicError`].
+    pub fn create_topic(&self, spec: TopicSpec) -> Result<Arc<Topic>, CreateTopicError> {
+        let inner = &*self.inner;
+        let name = TopicName::new(&spec.name)?;
+        if !(1..=PARTITIONS_MAX).contains(&spec.partitions) {
+            return Err(CreateTopicError::PartitionCount(spec.partitions));
+        }
+        let _one_at_a_time = inner.admin.lock();
+        let topics = self.topics();
+        if topics.by_name(&name).is_some() {
+            return Err(CreateTopicError::Exists(spec.name));
+        }
+        let TopicSpec { name: raw_name, partitions, config } = spec;
+        let record = TopicRecord { name: raw_name, id: Uuid::new_v4(), partitions, config };
+        topics::store(&*inner.options.volume, &record)?;
+        let topic = Arc::new(inner.new_topic(record, name));
+        if !inner.announce(&topic) {
+            return Err(CreateTopicError::Closed);
+        }
+        inner.topics.store(Arc::new(topics.with(Arc::clone(&topic))));
+        Ok(topic)
+    }
+
+    /// Deletes a topic; on return it is gone for good. Its readers and writers are told. Blocks.
+    ///
+    /// # Errors
+    /// [`DeleteTopicError`].
+    pub fn delete_topic(&self, name: &str) -> Result<(), DeleteTopicError> {
+        let inner = &*self.inner;
+        let _one_at_a_time = inner.admin.lock();
+        let topics = self.topics();
+        let topic = topics.by_name(name).ok_or_else(|| DeleteTopicError::Unknown(name.to_owned()))?;
+        let volume = &*inner.options.volume;
+        topics::retire(volume, name, &topic.id)?;
+        inner.topics.store(Arc::new(topics.without(&topic)));
+        for partition in &topic.partitions {
+            partition.mark_deleted();
+        }
+        let keys = topic.partitions.iter().map(|partition| partition.key()).collect();
+        let (answer, answered) = sync_channel(1);
+        // After the answer the commit loop touches none of its files; nor does it when it has ended.
+        if inner.queue.send(Event::Forget(keys, answer)) {
+            let _ = answered.recv();
+        }
+        // The topic is gone; what cannot be removed now is removed at the next start.
+        if let Err(error) = topics::sweep(volume, name, &topic.id) {
+            tracing::warn!(topic = name, %error, "deleted topic's files remain until the next start");
+        }
+        Ok(())
+    }
+
+    /// A producer id that was never given out before, on this volume. May block.
+    ///
+    /// # Errors
+    /// [`ProducerIdError`].
+    pub fn next_producer_id(&self) -> Result<i64, ProducerIdError> {
+        let Inner { options, producer_ids, nonce, .. } = &*self.inner;
+        producer_ids.next(&*options.volume, options.broker_id, nonce)
+    }
+
+    /// Commits what is pending, syncs everything and writes checkpoints, so that the next open need not read
+    /// the logs. Later appends fail; reads go on. Blocks.
+    ///
+    /// # Errors
+    /// [`CloseError`]; what was acknowledged is safe all the same.
+    pub fn close(&self) -> Result<(), CloseError> {
+        for topic in self.topics().iter() {
+            topic.partitions.iter().for_each(|partition| partition.refuse_appends());
+        }
+        let (answer, answered) = sync_channel(1);
+        if !self.inner.queue.send(Event::Close(answer)) {
+            return Err(CloseError::Closed);
+        }
+        let result = answered.recv().unwrap_or(Err(CloseError::Closed));
+        self.inner.join();
+        result
+    }
+}
+
+impl Inner {
+    fn open_topics(&self) -> Result<(), OpenError> {
+        let found = topics::load(&*self.options.volume)?;
+        for record in found.retired {
+            if let Err(error) = topics::sweep(&*self.options.volume, &record.name, &record.id) {
+                tracing::warn!(topic = record.name, %error, "deleted topic's files remain");
+            }
+        }
+        let mut image = Topics::default();
+        for record in found.live {
+            let name = TopicName::new(&record.name).map_err(|error| crate::state_file::DamagedState {
+                path: record.name.clone(),
+                why: error.to_string(),
+            })?;
+            let topic = Arc::new(self.new_topic(record, name));
+            if let Some(other) = image.by_name(&topic.name) {
+                let (name, first, second) = (topic.name.to_string(), other.id, topic.id);
+                return Err(OpenError::DuplicateTopic { name, first, second });
+            }
+            self.announce(&topic);
+            image = image.with(topic);
+        }
+        self.topics.store(Arc::new(image));
+        Ok(())
+    }
+
+    /// Tells the commit loop of a topic's partitions. False when it has ended.
+    fn announce(&self, topic: &Topic) -> bool {
+        topic.partitions.iter().all(|partition| self.queue.send(Event::Add(Arc::clone(partition))))
+    }
+
+    fn new_topic(&self, record: TopicRecord, name: TopicName) -> Topic {
+        let TopicRecord { id, partitions, config, .. } = record;
+        let log_config = Arc::new(ArcSwap::from_pointee((self.options.resolve)(&config)));
+        let dir = topic_dir(&name, &id);
+        let open = |index: u32| {
+            let dir: Arc<str> = format!("{dir}/{index}").into();
+            let context = RecoverContext {
+                volume: &*self.options.volume,
+                now_ms: self.options.clock.now_ms(),
+                mutants: self.options.mutants,
+            };
+            let log = recover(&context, &dir, log_config.load().flush_messages).map_err(|error| {
+                tracing::error!(partition = %dir, %error, "partition offline");
+                Offline { why: error.to_string().into() }
+            });
+            Arc::new(Partition::new(PartitionParts {
+                key: self.next_key.fetch_add(1, Ordering::Relaxed),
+                topic_id: id,
+                index: i32::try_from(index).unwrap_or(i32::MAX),
+                dir,
+                config: Arc::clone(&log_config),
+                volume: Arc::clone(&self.options.volume),
+                clock: Arc::clone(&self.options.clock),
+                queue: Arc::clone(&self.queue),
+                producer_expiration_ms: self.options.producer_id_expiration_ms,
+                log,
+            }))
+        };
+        let partitions = (0..partitions).map(open).collect();
+        Topic { name, id, config, partitions, log_config }
+    }
+
+    fn join(&self) {
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic there was reported by its hook; there is nothing to add.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.queue.send(Event::Stop);
+        self.join();
+    }
+}

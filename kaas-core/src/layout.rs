@@ -1,0 +1,154 @@
+//! Names on the volume: pure functions between identities and paths.
+
+use uuid::Uuid;
+
+/// The volume's own description: cluster id, volume name and format version.
+pub const VOLUME_FILE: &str = "kaas-volume.json";
+/// The directory of all topic data.
+pub const TOPICS_DIR: &str = "topics";
+/// The directory of control state.
+pub const CLUSTER_DIR: &str = "cluster";
+/// Who this cluster is.
+pub const CLUSTER_FILE: &str = "cluster/cluster.json";
+/// One JSON file a topic; its rename into place is the moment the topic exists.
+pub const TOPIC_METADATA_DIR: &str = "cluster/topics";
+/// One JSON file a claimed block of producer ids.
+pub const PRODUCER_IDS_DIR: &str = "cluster/producer-ids";
+/// The format that this code reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+/// Suffix of a topic whose deletion has been decided and not yet finished.
+pub const DELETED_SUFFIX: &str = ".deleted";
+/// The fsynced-prefix hint of a partition.
+pub const CHECKPOINT_FILE: &str = "checkpoint.json";
+
+/// Most characters of a topic's name that its path carries: 249 and a uuid would not fit in a file name.
+const TOPIC_NAME_IN_PATH_MAX: usize = 200;
+
+/// `<topic>~<uuid>`, where the uuid is the identity and the name (cut when long) is for people.
+pub fn topic_stem(name: &str, id: &Uuid) -> String {
+    // Legal topic names are ASCII, so every cut is on a character.
+    let shown = name.get(..TOPIC_NAME_IN_PATH_MAX).unwrap_or(name);
+    format!("{shown}~{id}")
+}
+
+/// The uuid in a `<topic>~<uuid>` name.
+pub fn parse_topic_stem(stem: &str) -> Option<Uuid> {
+    stem.rsplit_once('~')?.1.parse().ok()
+}
+
+/// Where a topic's data is.
+pub fn topic_dir(name: &str, id: &Uuid) -> String {
+    format!("{TOPICS_DIR}/{}", topic_stem(name, id))
+}
+
+/// Where a topic's metadata is.
+pub fn topic_metadata(name: &str, id: &Uuid) -> String {
+    format!("{TOPIC_METADATA_DIR}/{}.json", topic_stem(name, id))
+}
+
+/// The claim of `epoch` in a partition's directory.
+pub fn claim_file(epoch: i32) -> String {
+    format!("{epoch:08x}.claim")
+}
+
+/// The epoch in a claim's file name.
+pub fn parse_claim(name: &str) -> Option<i32> {
+    parse_epoch(name.strip_suffix(".claim")?)
+}
+
+/// What is in a file that belongs to a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SegmentFile {
+    /// Record batches.
+    Log,
+    /// Offset to position.
+    Index,
+    /// Timestamp to offset.
+    TimeIndex,
+}
+
+impl SegmentFile {
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Index => "index",
+            Self::TimeIndex => "timeindex",
+        }
+    }
+}
+
+/// A segment's identity: the epoch that wrote it and its first offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentName {
+    /// First offset.
+    pub base_offset: i64,
+    /// The epoch that wrote it.
+    pub epoch: i32,
+}
+
+impl SegmentName {
+    /// The file name of one of the segment's files.
+    pub fn file(self, kind: SegmentFile) -> String {
+        format!("{:08x}-{:020}.{}", self.epoch, self.base_offset, kind.extension())
+    }
+
+    /// The segment that a `.log` file name stands for.
+    pub fn parse_log(name: &str) -> Option<Self> {
+        let (epoch, base) = name.strip_suffix(".log")?.split_once('-')?;
+        Some(Self { base_offset: parse_offset(base)?, epoch: parse_epoch(epoch)? })
+    }
+}
+
+/// The producer-state snapshot as of `offset` (exclusive).
+pub fn producers_file(offset: i64) -> String {
+    format!("{offset:020}.producers")
+}
+
+/// The offset in a producer-state snapshot's file name.
+pub fn parse_producers(name: &str) -> Option<i64> {
+    parse_offset(name.strip_suffix(".producers")?)
+}
+
+fn parse_epoch(text: &str) -> Option<i32> {
+    let strict = text.len() == 8 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    strict.then(|| i32::from_str_radix(text, 16).ok()).flatten()
+}
+
+fn parse_offset(text: &str) -> Option<i64> {
+    let strict = text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit());
+    strict.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_foreign_names_are_not_ours() {
+        let segment = SegmentName { base_offset: 42, epoch: 0x1f };
+        let name = segment.file(SegmentFile::Log);
+        assert_eq!(name, "0000001f-00000000000000000042.log");
+        assert_eq!(SegmentName::parse_log(&name), Some(segment));
+        assert_eq!(parse_claim(&claim_file(7)), Some(7));
+        assert_eq!(parse_producers(&producers_file(9)), Some(9));
+        for foreign in [
+            "00000000000000000042.log",
+            "1f-42.log",
+            "0000001F-00000000000000000042.log",
+            "+000001f-00000000000000000042.log",
+            "ffffffff-00000000000000000042.log",
+            "0000001f-99999999999999999999.log",
+            "0000001f-00000000000000000042.log.tmp",
+        ] {
+            assert_eq!(SegmentName::parse_log(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn the_longest_topic_name_fits_in_a_file_name() {
+        let id = Uuid::new_v4();
+        let stem = topic_stem(&"x".repeat(249), &id);
+        assert!(stem.len() + ".json".len() + DELETED_SUFFIX.len() <= 255);
+        assert_eq!(parse_topic_stem(&stem), Some(id));
+    }
+}

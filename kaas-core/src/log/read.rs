@@ -1,0 +1,359 @@
+//! Reading record batches as they are stored.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::partition::{Partition, State};
+use super::scan::{ScanError, Scanner};
+use super::segment::Segment;
+use crate::error::{OffsetOutOfRange, ReadError};
+use crate::layout::SegmentFile;
+use crate::volume::VolumeFile;
+
+/// Rolled segments of one partition that are kept open for readers.
+const ROLLED_OPEN_MAX: usize = 4;
+
+/// One byte of this many is probed to tell whether a range is in memory; read-ahead works in such units.
+const PROBE_STRIDE: u64 = 64 << 10;
+
+/// Bytes read at a time while bringing a range into memory.
+const WARM_BYTES: usize = 256 << 10;
+
+/// Which records a reader may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Everything below the high watermark.
+    #[default]
+    ReadUncommitted,
+    /// Everything below the last stable offset.
+    ReadCommitted,
+}
+
+/// What to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadSpec {
+    /// The first offset that is wanted.
+    pub offset: i64,
+    /// Most bytes to return.
+    pub bytes_max: usize,
+    /// Return the first batch whole, though it be larger than `bytes_max` (KIP-74).
+    pub at_least_one_batch: bool,
+    /// Which records may be seen.
+    pub isolation: Isolation,
+    /// Whether the call may wait for the disk; if so it also brings the result into memory, so that a
+    /// `sendfile` of it does not wait either.
+    pub blocking: bool,
+}
+
+/// An aborted transaction that overlaps what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AbortedTxn {
+    /// The producer.
+    pub producer_id: i64,
+    /// The transaction's first offset in this partition.
+    pub first_offset: i64,
+}
+
+/// Stored bytes: whole batches, of which the last may be cut off.
+#[derive(Debug, Clone)]
+pub enum Slice {
+    /// Nothing.
+    Empty,
+    /// A range of a file, for `sendfile`.
+    File {
+        /// The segment.
+        file: Arc<File>,
+        /// Where the range starts.
+        position: u64,
+        /// Its bytes.
+        len: u32,
+    },
+    /// Bytes in memory, from a volume that has no files.
+    Bytes(Bytes),
+}
+
+impl Slice {
+    /// Bytes of the slice.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::File { len, .. } => *len as usize,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, read from the file if need be; may block.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn to_bytes(&self) -> std::io::Result<Bytes> {
+        match self {
+            Self::Empty => Ok(Bytes::new()),
+            Self::Bytes(bytes) => Ok(bytes.clone()),
+            Self::File { file, position, len } => {
+                let mut bytes = vec![0; *len as usize];
+                std::os::unix::fs::FileExt::read_exact_at(&**file, &mut bytes, *position)?;
+                Ok(bytes.into())
+            }
+        }
+    }
+}
+
+/// What was read, and the offsets at that moment.
+#[derive(Debug, Clone)]
+pub struct ReadData {
+    /// Starts with the batch that contains the wanted offset, which may begin before it.
+    pub slice: Slice,
+    /// First offset.
+    pub log_start: i64,
+    /// Every transaction below is decided.
+    pub last_stable: i64,
+    /// Everything below is visible.
+    pub high_watermark: i64,
+    /// For [`Isolation::ReadCommitted`]: the aborted transactions among the records, by first offset.
+    pub aborted: Vec<AbortedTxn>,
+}
+
+/// The outcome of a read.
+#[derive(Debug, Clone)]
+pub enum Read {
+    /// The read would wait for the disk: repeat it with `blocking` where that is allowed.
+    WouldBlock,
+    /// Data, or nothing at the end of the log.
+    Data(ReadData),
+}
+
+/// A place in the log, found under the lock.
+pub(super) struct Place {
+    pub(super) segment: Arc<Segment>,
+    /// Bytes of the segment that may be seen, if known.
+    pub(super) end: Option<u64>,
+    /// The exact position, if a recent commit ended there.
+    pub(super) exact: Option<u64>,
+    pub(super) next: Option<i64>,
+    pub(super) is_last: bool,
+}
+
+impl State {
+    /// The segment that contains `offset`.
+    pub(super) fn place(&self, offset: i64) -> Option<Place> {
+        let at = self.segments.partition_point(|segment| segment.base_offset() <= offset).checked_sub(1)?;
+        let segment = Arc::clone(&self.segments[at]);
+        let next = self.segments.get(at + 1).map(|segment| segment.base_offset());
+        let exact = next.is_none().then(|| self.recent_ends.iter().rev().find(|(end, _)| *end == offset));
+        let exact = exact.flatten().map(|(_, position)| *position);
+        Some(Place { end: segment.visible(), exact, is_last: next.is_none(), next, segment })
+    }
+}
+
+impl Partition {
+    /// Reads stored batches from `spec.offset` on. Never past the high watermark, and only of one segment,
+    /// so less than is there may come back.
+    ///
+    /// # Errors
+    /// [`ReadError`]; `OffsetOutOfRange` below the log start and above the log end.
+    pub fn read(&self, spec: ReadSpec) -> Result<Read, ReadError> {
+        let (offsets, place) = self.with_readable(|state| (state.offsets(), state.place(spec.offset)))?;
+        if spec.offset < offsets.log_start || spec.offset > offsets.log_end {
+            let (requested, log_start, log_end) = (spec.offset, offsets.log_start, offsets.log_end);
+            return Err(OffsetOutOfRange { requested, log_start, log_end }.into());
+        }
+        let limit = match spec.isolation {
+            Isolation::ReadUncommitted => offsets.high_watermark,
+            Isolation::ReadCommitted => offsets.last_stable,
+        };
+        let slice = match place {
+            Some(place) if spec.offset < limit => match self.read_from(place, &spec) {
+                Ok(slice) => slice,
+                Err(Stop::WouldBlock) => return Ok(Read::WouldBlock),
+                Err(Stop::Error(error)) => return Err(error),
+            },
+            _ => Slice::Empty,
+        };
+        Ok(Read::Data(ReadData {
+            slice,
+            log_start: offsets.log_start,
+            last_stable: offsets.last_stable,
+            high_watermark: offsets.high_watermark,
+            aborted: Vec::new(),
+        }))
+    }
+
+    fn read_from(&self, mut place: Place, spec: &ReadSpec) -> Result<Slice, Stop> {
+        loop {
+            let (file, end) = self.open_segment(&place, spec.blocking)?;
+            if let Some((position, first_bytes)) = self.locate(&place, &*file, end, spec)? {
+                let wanted = spec.bytes_max as u64;
+                let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
+                let len = wanted.min(end - position).min(u64::from(u32::MAX));
+                return cut(&file, position, len as u32, spec.blocking);
+            }
+            // The offset lies in a gap at the end of this segment.
+            let Some(next) = place.next else { return Ok(Slice::Empty) };
+            match self.with_readable(|state| state.place(next)).map_err(Stop::Error)? {
+                Some(following) => place = following,
+                None => return Ok(Slice::Empty),
+            }
+        }
+    }
+
+    /// The segment's file and how much of it may be seen; keeps few rolled segments open.
+    pub(super) fn open_segment(
+        &self,
+        place: &Place,
+        blocking: bool,
+    ) -> Result<(Arc<dyn VolumeFile>, u64), Stop> {
+        let segment = &place.segment;
+        let file = match segment.opened() {
+            Some(file) => file,
+            None if !blocking => return Err(Stop::WouldBlock),
+            None => {
+                let file = segment.open(&*self.volume).map_err(|error| Stop::Error(error.into()))?;
+                if !place.is_last {
+                    self.keep_open(segment);
+                }
+                file
+            }
+        };
+        let end = place.end.or_else(|| segment.visible()).unwrap_or(0);
+        Ok((file, end))
+    }
+
+    fn keep_open(&self, segment: &Arc<Segment>) {
+        let closed = self.with_readable(|state| {
+            state.read_rolled.push_back(Arc::clone(segment));
+            (state.read_rolled.len() > ROLLED_OPEN_MAX).then(|| state.read_rolled.pop_front()).flatten()
+        });
+        if let Ok(Some(closed)) = closed {
+            closed.release();
+        }
+    }
+
+    /// Position of the batch that contains the offset, and the bytes of that batch.
+    fn locate(
+        &self,
+        place: &Place,
+        file: &dyn VolumeFile,
+        end: u64,
+        spec: &ReadSpec,
+    ) -> Result<Option<(u64, u64)>, Stop> {
+        if let Some(position) = place.exact.filter(|position| *position < end) {
+            let left = end - position;
+            if !spec.at_least_one_batch || left <= spec.bytes_max as u64 {
+                return Ok(Some((position, 0)));
+            }
+            let mut scanner = Scanner::new(file, position, end, spec.blocking);
+            let header = scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?;
+            return Ok(header.map(|(_, header)| (position, header.size as u64)));
+        }
+        let start = self
+            .with_index(&place.segment, file, end, spec.blocking, |index| index.position_of(spec.offset))?;
+        let mut scanner = Scanner::new(file, start, end, spec.blocking);
+        while let Some((position, header)) =
+            scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
+        {
+            if header.last_offset() >= spec.offset {
+                return Ok(Some((position, header.size as u64)));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn with_index<T>(
+        &self,
+        segment: &Segment,
+        file: &dyn VolumeFile,
+        end: u64,
+        blocking: bool,
+        look: impl Fn(&super::index::Index) -> T,
+    ) -> Result<T, Stop> {
+        loop {
+            if let Some(index) = segment.index().as_ref() {
+                return Ok(look(index));
+            }
+            if !blocking {
+                return Err(Stop::WouldBlock);
+            }
+            segment
+                .load_index(&*self.volume, file, end, self.log_config().index_interval_bytes)
+                .map_err(|error| Stop::scan(segment, error))?;
+        }
+    }
+}
+
+/// Why a read stopped.
+pub(super) enum Stop {
+    WouldBlock,
+    Error(ReadError),
+}
+
+impl Stop {
+    pub(super) fn scan(segment: &Segment, error: ScanError) -> Self {
+        match error {
+            ScanError::WouldBlock => Self::WouldBlock,
+            ScanError::Storage(error) => Self::Error(error.into()),
+            ScanError::Bad { position, why } => {
+                let segment = segment.path(SegmentFile::Log);
+                Self::Error(ReadError::Damaged { segment, position, why })
+            }
+        }
+    }
+}
+
+fn cut(file: &Arc<dyn VolumeFile>, position: u64, len: u32, blocking: bool) -> Result<Slice, Stop> {
+    if len == 0 {
+        return Ok(Slice::Empty);
+    }
+    let Some(os_file) = file.os_file() else {
+        let mut bytes = vec![0; len as usize];
+        crate::volume::read_exact_at(&**file, &mut bytes, position).map_err(stop)?;
+        return Ok(Slice::Bytes(bytes.into()));
+    };
+    if !is_resident(&**file, position, len).map_err(stop)? {
+        if !blocking {
+            return Err(Stop::WouldBlock);
+        }
+        warm(&**file, position, len).map_err(stop)?;
+    }
+    Ok(Slice::File { file: os_file, position, len })
+}
+
+fn stop(error: std::io::Error) -> Stop {
+    Stop::Error(ReadError::Storage(error.into()))
+}
+
+/// Probes whether a range is in memory, cheaply: its first and last byte, and some in between.
+fn is_resident(file: &dyn VolumeFile, position: u64, len: u32) -> std::io::Result<bool> {
+    let last = position + u64::from(len) - 1;
+    let mut at = position;
+    loop {
+        if file.try_read_at(&mut [0], at)?.is_none() {
+            return Ok(false);
+        }
+        if at == last {
+            return Ok(true);
+        }
+        at = (at + PROBE_STRIDE).min(last);
+    }
+}
+
+fn warm(file: &dyn VolumeFile, position: u64, len: u32) -> std::io::Result<()> {
+    let mut buffer = vec![0; WARM_BYTES.min(len as usize)];
+    let end = position + u64::from(len);
+    let mut at = position;
+    while at < end {
+        let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(buffer.len()));
+        match file.read_at(&mut buffer[..wanted], at)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => at += read as u64,
+        }
+    }
+    Ok(())
+}

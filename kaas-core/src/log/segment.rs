@@ -1,0 +1,148 @@
+//! One segment: a log file, how much of it readers may see, and its index.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use super::index::Index;
+use super::scan::{ScanError, Scanner};
+use crate::error::StorageError;
+use crate::layout::{SegmentFile, SegmentName};
+use crate::volume::{Access, Volume, VolumeFile, read_file, replace_file};
+
+/// The visible length is that of the file, which has not been opened yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The largest index file that is read: ten times Kafka's default for `segment.index.bytes`.
+const INDEX_FILE_BYTES_MAX: u64 = 100 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Segment {
+    name: SegmentName,
+    dir: Arc<str>,
+    visible: AtomicU64,
+    file: Mutex<Option<Arc<dyn VolumeFile>>>,
+    index: RwLock<Option<Index>>,
+}
+
+impl Segment {
+    /// A segment whose file has not been looked at; `len` when a seal or a scan has told its length.
+    pub(crate) fn closed(dir: Arc<str>, name: SegmentName, len: Option<u64>) -> Self {
+        Self {
+            name,
+            dir,
+            visible: AtomicU64::new(len.unwrap_or(UNKNOWN)),
+            file: Mutex::new(None),
+            index: RwLock::new(None),
+        }
+    }
+
+    /// A segment that was just created: empty, open, with an empty index.
+    pub(crate) fn created(dir: Arc<str>, name: SegmentName, file: Arc<dyn VolumeFile>) -> Self {
+        Self {
+            name,
+            dir,
+            visible: AtomicU64::new(0),
+            file: Mutex::new(Some(file)),
+            index: RwLock::new(Some(Index::new(name.base_offset))),
+        }
+    }
+
+    pub(crate) fn name(&self) -> SegmentName {
+        self.name
+    }
+
+    pub(crate) fn base_offset(&self) -> i64 {
+        self.name.base_offset
+    }
+
+    pub(crate) fn path(&self, kind: SegmentFile) -> String {
+        format!("{}/{}", self.dir, self.name.file(kind))
+    }
+
+    pub(crate) fn set_visible(&self, bytes: u64) {
+        self.visible.store(bytes, Ordering::Release);
+    }
+
+    /// Bytes that readers may see, if known without I/O.
+    pub(crate) fn visible(&self) -> Option<u64> {
+        Some(self.visible.load(Ordering::Acquire)).filter(|bytes| *bytes != UNKNOWN)
+    }
+
+    /// The file if it is open already.
+    pub(crate) fn opened(&self) -> Option<Arc<dyn VolumeFile>> {
+        self.file.lock().clone()
+    }
+
+    /// Opens the file for reading unless it is open; may block.
+    pub(crate) fn open(&self, volume: &dyn Volume) -> Result<Arc<dyn VolumeFile>, StorageError> {
+        if let Some(file) = self.opened() {
+            return Ok(file);
+        }
+        let file = volume.open(&self.path(SegmentFile::Log), Access::Read)?;
+        if self.visible().is_none() {
+            self.set_visible(file.byte_len()?);
+        }
+        *self.file.lock() = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Opens the file for writing, and keeps that descriptor for reading too.
+    pub(crate) fn open_for_write(&self, volume: &dyn Volume) -> Result<Arc<dyn VolumeFile>, StorageError> {
+        let file = volume.open(&self.path(SegmentFile::Log), Access::ReadWrite)?;
+        *self.file.lock() = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Lets go of the descriptor and the index of a segment that is rarely read.
+    pub(crate) fn release(&self) {
+        *self.file.lock() = None;
+        *self.index.write() = None;
+    }
+
+    /// The index, if it is in memory.
+    pub(crate) fn index(&self) -> RwLockReadGuard<'_, Option<Index>> {
+        self.index.read()
+    }
+
+    /// Brings the index into memory, from its files as far as they go and from the log beyond; may block.
+    pub(crate) fn load_index(
+        &self,
+        volume: &dyn Volume,
+        file: &dyn VolumeFile,
+        end: u64,
+        interval_bytes: u32,
+    ) -> Result<(), ScanError> {
+        if self.index.read().is_some() {
+            return Ok(());
+        }
+        let base_offset = self.base_offset();
+        let read = |kind| read_file(volume, &self.path(kind), INDEX_FILE_BYTES_MAX).ok();
+        let stored = match (read(SegmentFile::Index), read(SegmentFile::TimeIndex)) {
+            (Some(index), Some(times)) => Index::decode(base_offset, end, &index, &times),
+            _ => None,
+        };
+        let mut index = stored.unwrap_or_else(|| Index::new(base_offset));
+        let mut scanner = Scanner::new(file, index.covered(), end, true);
+        while let Some((_, header)) = scanner.next_header()? {
+            index.push(&header, interval_bytes);
+        }
+        // Two readers may have built it at once; the writer's own, if there is one, knows most.
+        self.index.write().get_or_insert(index);
+        Ok(())
+    }
+
+    /// Changes the index that is in memory, if it is.
+    pub(crate) fn update_index<T>(&self, change: impl FnOnce(&mut Index) -> T) -> Option<T> {
+        self.index.write().as_mut().map(change)
+    }
+
+    /// Writes the index files. They are a cache, so they are not made durable.
+    pub(crate) fn store_index(&self, volume: &dyn Volume) -> Result<(), StorageError> {
+        let Some((index, times)) = self.index.read().as_ref().map(Index::encode) else { return Ok(()) };
+        replace_file(volume, &self.path(SegmentFile::Index), &index, false)?;
+        replace_file(volume, &self.path(SegmentFile::TimeIndex), &times, false)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Finding records by time (ListOffsets): per record, compressed batches included.
+
+use super::partition::Partition;
+use super::read::{Place, Stop};
+use super::scan::Scanner;
+use crate::error::ReadError;
+use crate::layout::SegmentFile;
+use crate::record::{BATCH_OVERHEAD, BatchHeader, decompress, for_each_head};
+
+/// A record found by its timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimestampHit {
+    /// The record's offset.
+    pub offset: i64,
+    /// Its timestamp, milliseconds.
+    pub timestamp: i64,
+    /// The epoch of the leader that stored it.
+    pub leader_epoch: i32,
+}
+
+impl Partition {
+    /// The first record with a timestamp of at least `timestamp`, below the high watermark. May block.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampHit>, ReadError> {
+        let mut found = None;
+        self.each_segment(|partition, place| {
+            found = partition.first_at_or_after(place, timestamp)?;
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// The first record that carries the greatest timestamp, below the high watermark; `None` when no record
+    /// has a timestamp. May block.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn max_timestamp(&self) -> Result<Option<TimestampHit>, ReadError> {
+        let mut greatest = -1;
+        self.each_segment(|partition, place| {
+            let (file, end) = partition.open_segment(place, true)?;
+            // Never less than what is visible; it may be more, by what is being committed right now.
+            greatest = greatest
+                .max(partition.with_index(&place.segment, &*file, end, true, |index| index.max_timestamp())?);
+            Ok(true)
+        })?;
+        if greatest < 0 {
+            return Ok(None);
+        }
+        match self.offset_for_timestamp(greatest)? {
+            Some(hit) => Ok(Some(hit)),
+            // The greatest was not visible yet: look at what is.
+            None => self.max_timestamp_by_scan(),
+        }
+    }
+
+    /// Bytes of all visible batches, or what of it is known when the storage does not answer. May block.
+    pub fn log_size_bytes(&self) -> u64 {
+        let mut bytes = 0;
+        let _ = self.each_segment(|partition, place| {
+            bytes += match place.end {
+                Some(end) => end,
+                None => partition.open_segment(place, true)?.1,
+            };
+            Ok(true)
+        });
+        bytes
+    }
+
+    fn max_timestamp_by_scan(&self) -> Result<Option<TimestampHit>, ReadError> {
+        let mut greatest = -1;
+        self.each_segment(|partition, place| {
+            let (file, end) = partition.open_segment(place, true)?;
+            let mut scanner = Scanner::new(&*file, 0, end, true);
+            while let Some((_, header)) = scanner.next_header().map_err(|e| Stop::scan(&place.segment, e))? {
+                greatest = greatest.max(header.max_timestamp);
+            }
+            Ok(true)
+        })?;
+        if greatest < 0 { Ok(None) } else { self.offset_for_timestamp(greatest) }
+    }
+
+    /// Visits the segments in order until `visit` says false. Each is seen as it was at its turn.
+    fn each_segment(
+        &self,
+        mut visit: impl FnMut(&Self, &Place) -> Result<bool, Stop>,
+    ) -> Result<(), ReadError> {
+        let mut next =
+            Some(self.with_readable(|state| state.segments.first().map_or(0, |s| s.base_offset()))?);
+        while let Some(offset) = next {
+            let Some(place) = self.with_readable(|state| state.place(offset))? else { return Ok(()) };
+            match visit(self, &place) {
+                Ok(true) => next = place.next,
+                Ok(false) => return Ok(()),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::WouldBlock) => {
+                    let error = std::io::Error::from(std::io::ErrorKind::WouldBlock);
+                    return Err(ReadError::Storage(error.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn first_at_or_after(&self, place: &Place, timestamp: i64) -> Result<Option<TimestampHit>, Stop> {
+        let (file, end) = self.open_segment(place, true)?;
+        let start = self
+            .with_index(&place.segment, &*file, end, true, |index| index.position_of_timestamp(timestamp))?;
+        let damaged = |position, why: String| {
+            let segment = place.segment.path(SegmentFile::Log);
+            Stop::Error(ReadError::Damaged { segment, position, why })
+        };
+        let mut scanner = Scanner::new(&*file, start, end, true);
+        while let Some((position, header)) =
+            scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
+        {
+            if header.max_timestamp < timestamp {
+                continue;
+            }
+            let mut batch = vec![0; header.size];
+            crate::volume::read_exact_at(&*file, &mut batch, position)
+                .map_err(|error| Stop::Error(ReadError::Storage(error.into())))?;
+            if let Some(hit) =
+                first_in_batch(&header, &batch, timestamp).map_err(|why| damaged(position, why))?
+            {
+                return Ok(Some(hit));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn first_in_batch(
+    header: &BatchHeader,
+    batch: &[u8],
+    timestamp: i64,
+) -> Result<Option<TimestampHit>, String> {
+    let stream = decompress(header.codec(), &batch[BATCH_OVERHEAD..])
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("codec {:?}", header.codec()))?;
+    let mut found = None;
+    for_each_head(stream, header.record_count, |head| {
+        let at = header.record_timestamp(head.timestamp_delta);
+        if at >= timestamp {
+            let offset = header.base_offset + i64::from(head.offset_delta);
+            found = Some(TimestampHit { offset, timestamp: at, leader_epoch: header.leader_epoch });
+        }
+        found.is_none()
+    })
+    .map_err(|error| error.to_string())?;
+    Ok(found)
+}

@@ -1,0 +1,381 @@
+//! Writing one partition: claims, segments, checkpoints. Owned by the commit loop alone, so it needs no lock
+//! while it waits for the disk.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use super::checkpoint::{self, Checkpoint};
+use super::claim::{self, Claim, Seal};
+use super::partition::{Group, Partition, PendingBatch};
+use super::producers::Producers;
+use super::recover::{RecoverError, verify_prefix};
+use super::scan::ScanError;
+use super::segment::Segment;
+use crate::config::LogConfig;
+use crate::error::StorageError;
+use crate::layout::{SegmentFile, SegmentName};
+use crate::mutant::{Mutant, Mutants};
+use crate::volume::{Volume, VolumeFile, ensure_dir};
+
+/// Most bytes that are written to one partition before they are synced and acknowledged, unless a single
+/// batch is larger. Also bounds how much a crash can leave unacknowledged.
+pub(crate) const GROUP_BYTES_MAX: u64 = 4 << 20;
+
+/// What every writer of an engine shares.
+pub(crate) struct WriteContext {
+    pub(crate) volume: Arc<dyn Volume>,
+    pub(crate) broker_id: i32,
+    /// Tells this process's claims from those of others.
+    pub(crate) nonce: String,
+    pub(crate) checkpoint_bytes: u64,
+    pub(crate) mutants: Mutants,
+}
+
+/// Where a partition's log goes on; made by recovery.
+#[derive(Debug)]
+pub(crate) struct WriterSeed {
+    pub(crate) epoch: i32,
+    pub(crate) claimed: bool,
+    pub(crate) epoch_seen: i32,
+    /// The segment to append to, its length, and how much of it is checkpointed.
+    pub(crate) active: Option<(Arc<Segment>, u64, u64)>,
+    pub(crate) log_end: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    epoch: i32,
+    epoch_seen: i32,
+    claimed: bool,
+    claim_attempted: bool,
+    /// How the epoch before this one ends, to be written into the claim.
+    seal: Option<Seal>,
+    active: Option<Active>,
+    /// The segment that recovery left, until the first write opens it.
+    resume: Option<(Arc<Segment>, u64, u64)>,
+    next_offset: i64,
+}
+
+#[derive(Debug)]
+struct Active {
+    segment: Arc<Segment>,
+    file: Arc<dyn VolumeFile>,
+    /// The segment's name is durable.
+    named: bool,
+    /// Where the next group goes.
+    position: u64,
+    synced: u64,
+    checkpointed: u64,
+    unsynced_records: u64,
+    /// A failed write could not be cut away yet.
+    untrimmed: bool,
+}
+
+/// A written group: `sync` is the file that must be synced before it may be acknowledged.
+pub(crate) struct Written {
+    pub(crate) group: Group,
+    pub(crate) sync: Option<Arc<dyn VolumeFile>>,
+}
+
+impl Writer {
+    pub(crate) fn new(seed: WriterSeed) -> Self {
+        Self {
+            epoch: seed.epoch,
+            epoch_seen: seed.epoch_seen,
+            claimed: seed.claimed,
+            claim_attempted: false,
+            seal: None,
+            active: None,
+            resume: seed.active,
+            next_offset: seed.log_end,
+        }
+    }
+
+    /// Writes the next group of the partition. `None` when there is nothing to write.
+    ///
+    /// On an error nothing of the group counts as written, and the caller fails everything pending.
+    pub(crate) fn write(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+    ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
+        let config = partition.log_config();
+        let Some(first) = partition.first_pending() else { return Ok(None) };
+        let Ready { segment, file, position } =
+            self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
+        let room = u64::from(config.segment_bytes).saturating_sub(position);
+        let Some(batches) = partition.take_pending(room.min(GROUP_BYTES_MAX)) else { return Ok(None) };
+        let group = Group::new(batches, segment, position);
+        if let Err(error) = write_batches(&*file, &group) {
+            self.trim();
+            return Err((Some(group), error));
+        }
+        Ok(Some(self.written(context, partition, &config, file, group)))
+    }
+
+    fn written(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+        config: &LogConfig,
+        file: Arc<dyn VolumeFile>,
+        group: Group,
+    ) -> Written {
+        group.segment.update_index(|index| {
+            for batch in &group.batches {
+                index.push(&batch.header, config.index_interval_bytes);
+            }
+        });
+        let mut due = true;
+        if let Some(active) = &mut self.active {
+            active.position = group.end_position;
+            active.unsynced_records += group.records();
+            due = active.unsynced_records >= config.flush_messages;
+        }
+        self.next_offset = group.end_offset;
+        if context.mutants.has(Mutant::CheckpointAheadOfSync) {
+            // The bug: what is about to be synced is claimed to be synced.
+            let ahead = self.active.as_mut().map(|active| active.synced = active.position);
+            let _ = ahead.map(|()| self.checkpoint(context, partition));
+        }
+        Written { group, sync: due.then_some(file) }
+    }
+
+    /// Notes that the active segment was synced up to `position`.
+    pub(crate) fn synced(&mut self, position: u64) {
+        if let Some(active) = &mut self.active {
+            active.synced = active.synced.max(position);
+            active.unsynced_records = 0;
+        }
+    }
+
+    /// Writes a checkpoint when enough was synced since the last one.
+    pub(crate) fn checkpoint_if_due(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+    ) -> Result<(), StorageError> {
+        let due = self.active.as_ref().is_some_and(|active| {
+            active.synced == active.position
+                && active.synced - active.checkpointed >= context.checkpoint_bytes
+        });
+        if due { self.checkpoint(context, partition) } else { Ok(()) }
+    }
+
+    /// Syncs what is unsynced and writes a checkpoint, so that the next open reads nothing.
+    pub(crate) fn finish(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+    ) -> Result<(), StorageError> {
+        let Some(active) = &mut self.active else { return Ok(()) };
+        if active.untrimmed {
+            active.file.set_len(active.position)?;
+            active.untrimmed = false;
+        }
+        if active.synced < active.position {
+            active.file.sync_data()?;
+            active.synced = active.position;
+        }
+        if active.checkpointed < active.synced {
+            active.segment.store_index(&*context.volume)?;
+            self.checkpoint(context, partition)?;
+        }
+        Ok(())
+    }
+
+    /// After a failed sync: gives the segment up, and seals the epoch where it was last known to be good.
+    /// Returns the epoch to go on with.
+    pub(crate) fn abandon_segment(
+        &mut self,
+        context: &WriteContext,
+        good_position: u64,
+        good_offset: i64,
+    ) -> Result<i32, RecoverError> {
+        let Some(active) = self.active.take() else { return Ok(self.epoch) };
+        let from = active.checkpointed.min(good_position);
+        verify_prefix(&*context.volume, &active.segment, from, good_position)?;
+        let base_offset = active.segment.base_offset();
+        self.seal =
+            Some(Seal { epoch: self.epoch, base_offset, position: good_position, offset: good_offset });
+        self.epoch_seen += 1;
+        self.epoch = self.epoch_seen.max(self.epoch + 1);
+        self.epoch_seen = self.epoch;
+        self.claimed = false;
+        self.claim_attempted = false;
+        self.next_offset = good_offset;
+        Ok(self.epoch)
+    }
+
+    fn make_ready(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+        config: &LogConfig,
+        first_bytes: u64,
+    ) -> Result<Ready, StorageError> {
+        self.ensure_claim(context, partition)?;
+        self.resume(context, config)?;
+        if self.must_roll(config, first_bytes) {
+            self.roll(context, partition)?;
+        }
+        if self.active.is_none() {
+            self.create_segment(context, partition)?;
+        }
+        let active = self.active.as_mut().ok_or_else(|| std::io::Error::other("no active segment"))?;
+        if active.untrimmed {
+            active.file.set_len(active.position)?;
+            active.untrimmed = false;
+        }
+        if !active.named {
+            sync_dir(context, partition.dir())?;
+            active.named = true;
+        }
+        let (segment, file) = (Arc::clone(&active.segment), Arc::clone(&active.file));
+        Ok(Ready { segment, file, position: active.position })
+    }
+
+    fn ensure_claim(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
+        if self.claimed {
+            return Ok(());
+        }
+        let dir = partition.dir();
+        if self.seal.is_none() {
+            // The first claim is the first file: its directories may not exist yet.
+            if context.mutants.has(Mutant::NoDirectorySync) {
+                let topic = crate::volume::parent(dir);
+                let _ = context.volume.create_dir(topic);
+                let _ = context.volume.create_dir(dir);
+            } else {
+                ensure_dir(&*context.volume, crate::volume::parent(dir))?;
+                ensure_dir(&*context.volume, dir)?;
+            }
+        }
+        let claim = Claim {
+            epoch: self.epoch,
+            broker_id: context.broker_id,
+            nonce: context.nonce.clone(),
+            prev: self.seal,
+        };
+        let attempted = std::mem::replace(&mut self.claim_attempted, true);
+        let sync_dir = !context.mutants.has(Mutant::NoDirectorySync);
+        claim::create(&*context.volume, dir, &claim, attempted, sync_dir)?;
+        self.claimed = true;
+        self.epoch_seen = self.epoch_seen.max(self.epoch);
+        Ok(())
+    }
+
+    /// Opens the segment that recovery left, the first time it is written to.
+    fn resume(&mut self, context: &WriteContext, config: &LogConfig) -> Result<(), StorageError> {
+        let Some((segment, position, checkpointed)) = self.resume.take() else { return Ok(()) };
+        let opened = segment.open_for_write(&*context.volume).and_then(|file| {
+            match segment.load_index(&*context.volume, &*file, position, config.index_interval_bytes) {
+                Ok(()) => Ok(file),
+                Err(ScanError::Storage(error)) => Err(error),
+                Err(error) => Err(std::io::Error::other(format!("index: {error:?}")).into()),
+            }
+        });
+        match opened {
+            Ok(file) => {
+                let (named, untrimmed) = (true, false);
+                let (synced, unsynced_records) = (position, 0);
+                self.active = Some(Active {
+                    segment,
+                    file,
+                    named,
+                    position,
+                    synced,
+                    checkpointed,
+                    unsynced_records,
+                    untrimmed,
+                });
+                Ok(())
+            }
+            Err(error) => {
+                self.resume = Some((segment, position, checkpointed));
+                Err(error)
+            }
+        }
+    }
+
+    fn must_roll(&self, config: &LogConfig, first_bytes: u64) -> bool {
+        let Some(active) = &self.active else { return false };
+        let bytes = active.position + first_bytes > u64::from(config.segment_bytes);
+        let offsets = self.next_offset - active.segment.base_offset() > i64::from(i32::MAX) / 2;
+        let index =
+            active.segment.index().as_ref().is_some_and(|index| index.is_full(config.index_bytes_max));
+        active.position > 0 && (bytes || offsets || index)
+    }
+
+    /// Finishes the active segment: everything in it is durable before the next one exists.
+    fn roll(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
+        self.finish(context, partition)?;
+        self.active = None;
+        Ok(())
+    }
+
+    fn create_segment(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
+        let name = SegmentName { base_offset: self.next_offset, epoch: self.epoch };
+        let dir = Arc::clone(partition.dir());
+        let file = context.volume.create_new(&format!("{dir}/{}", name.file(SegmentFile::Log)))?;
+        let segment = Arc::new(Segment::created(dir, name, Arc::clone(&file)));
+        let (position, synced, checkpointed, unsynced_records) = (0, 0, 0, 0);
+        self.active = Some(Active {
+            segment,
+            file,
+            named: false,
+            position,
+            synced,
+            checkpointed,
+            unsynced_records,
+            untrimmed: false,
+        });
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let (log_start, producers): (i64, Producers) = partition.committed_state();
+        let name = active.segment.name();
+        let checkpoint = Checkpoint {
+            epoch: name.epoch,
+            base_offset: name.base_offset,
+            position: active.synced,
+            offset: self.next_offset,
+            log_start,
+            has_producers: !producers.is_empty(),
+        };
+        checkpoint::store(&*context.volume, partition.dir(), &checkpoint, producers)?;
+        active.checkpointed = active.synced;
+        Ok(())
+    }
+
+    /// Cuts away what a failed write may have left.
+    fn trim(&mut self) {
+        if let Some(active) = &mut self.active {
+            active.untrimmed = active.file.set_len(active.position).is_err();
+        }
+    }
+}
+
+struct Ready {
+    segment: Arc<Segment>,
+    file: Arc<dyn VolumeFile>,
+    position: u64,
+}
+
+fn write_batches(file: &dyn VolumeFile, group: &Group) -> Result<(), StorageError> {
+    let mut parts: Vec<IoSlice<'_>> = Vec::with_capacity(group.batches.len() * 2);
+    for PendingBatch { head_bytes, body, .. } in &group.batches {
+        parts.push(IoSlice::new(head_bytes));
+        parts.push(IoSlice::new(body));
+    }
+    Ok(file.write_all_at(&mut parts, group.start_position)?)
+}
+
+fn sync_dir(context: &WriteContext, dir: &str) -> Result<(), StorageError> {
+    if context.mutants.has(Mutant::NoDirectorySync) {
+        return Ok(());
+    }
+    Ok(context.volume.sync_dir(dir)?)
+}

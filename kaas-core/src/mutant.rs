@@ -1,0 +1,40 @@
+//! Seeded bugs, so that the crash tests can show that they would notice them.
+
+/// A durability bug that can be switched on. Only builds with the `test-util` feature contain them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
+pub enum Mutant {
+    /// Appends are acknowledged before they are synced.
+    AckBeforeSync,
+    /// Directories are not synced after a file was created in them.
+    NoDirectorySync,
+    /// A checkpoint covers bytes that are written and not synced.
+    CheckpointAheadOfSync,
+    /// Recovery does not rebuild the producers from the log.
+    ProducersNotRebuilt,
+    /// A failed sync is tried again, and its success is believed.
+    RetryFailedSync,
+    /// The high watermark moves before the sync.
+    VisibleBeforeSync,
+}
+
+/// The seeded bugs of one engine: none, unless a test asked for one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mutants {
+    #[cfg(feature = "test-util")]
+    pub(crate) on: Option<Mutant>,
+}
+
+impl Mutants {
+    #[cfg(feature = "test-util")]
+    pub(crate) fn has(self, mutant: Mutant) -> bool {
+        self.on == Some(mutant)
+    }
+
+    #[cfg(not(feature = "test-util"))]
+    #[allow(clippy::unused_self)]
+    pub(crate) fn has(self, _: Mutant) -> bool {
+        false
+    }
+}

@@ -1,0 +1,84 @@
+//! Small state as JSON that people can read, with a checksum in the object itself.
+//!
+//! The checksum is CRC-32C over the object's compact form, keys sorted, without its `crc32c` member.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::io;
+
+use crate::volume::{Volume, read_file};
+
+/// The largest state file that is read into memory.
+const STATE_FILE_BYTES_MAX: u64 = 256 << 20;
+
+const CRC_KEY: &str = "crc32c";
+
+/// State bytes that do not say what they must.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{path} is damaged: {why}")]
+pub struct DamagedState {
+    /// The file, relative to the volume.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+pub(crate) fn encode<T: Serialize>(state: &T) -> io::Result<Vec<u8>> {
+    let mut value = serde_json::to_value(state)?;
+    let crc = checksum(&value)?;
+    if let Value::Object(members) = &mut value {
+        members.insert(CRC_KEY.to_owned(), Value::from(crc));
+    }
+    let mut bytes = serde_json::to_vec_pretty(&value)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, DamagedState> {
+    let damaged = |why: String| DamagedState { path: path.to_owned(), why };
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    let stored = value.as_object_mut().and_then(|members| members.remove(CRC_KEY));
+    let crc = checksum(&value).map_err(|error| damaged(error.to_string()))?;
+    if stored != Some(Value::from(crc)) {
+        return Err(damaged("its checksum is wrong".to_owned()));
+    }
+    serde_json::from_value(value).map_err(|error| damaged(error.to_string()))
+}
+
+/// Reads state: `Ok(None)` when the file does not exist.
+pub(crate) fn load<T: DeserializeOwned>(
+    volume: &dyn Volume,
+    path: &str,
+) -> io::Result<Option<Result<T, DamagedState>>> {
+    match read_file(volume, path, STATE_FILE_BYTES_MAX) {
+        Ok(bytes) => Ok(Some(decode(path, &bytes))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn checksum(value: &Value) -> io::Result<u32> {
+    Ok(crc32c::crc32c(&serde_json::to_vec(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_changed_byte_is_noticed_or_harmless() {
+        let state = BTreeMap::from([("position".to_owned(), 4096u64), ("offset".to_owned(), 17)]);
+        let bytes = encode(&state).unwrap();
+        assert_eq!(decode::<BTreeMap<String, u64>>("f", &bytes).unwrap(), state);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0x01;
+            if let Ok(read) = decode::<BTreeMap<String, u64>>("f", &bad) {
+                assert_eq!(read, state, "byte {at}");
+            }
+            assert!(decode::<BTreeMap<String, u64>>("f", &bytes[..at]).is_err() || at + 1 == bytes.len());
+        }
+    }
+}
