@@ -12,7 +12,8 @@ from lib.context import Context
 from lib.report import expect
 from lib.wire import Wire
 
-TOPIC_CONFIG = {"max.message.bytes": str(4 << 20)}
+# Room for records of 1 MiB in one batch, and no retention: the timestamps are years old.
+TOPIC_CONFIG = {"max.message.bytes": str(4 << 20), "retention.ms": "-1"}
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Mode:
     acks: str
     idempotent: bool
 
+
+READ_TIMEOUT_S = 30
 
 MODES = [Mode("acks=1", "1", False), Mode("acks=all", "all", False), Mode("idempotent", "all", True)]
 
@@ -88,7 +91,9 @@ class Reader:
         client = agent.client
         out = self._context.folder / f"{cell.topic}.{client.name}.received"
         try:
-            agent.call("consume", topic=cell.topic, partition=0, offset=0, count=cell.count, file=str(out))
+            agent.call(
+                "consume", READ_TIMEOUT_S, topic=cell.topic, partition=0, offset=0, count=cell.count, file=str(out)
+            )
         except ClientFailure as failure:
             return str(failure)
         if out.read_bytes() == cell.file.read_bytes():

@@ -1,0 +1,188 @@
+"""kafka-python as a client program, for the 2.0.2 that is still widely deployed and for the newest."""
+
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from lib import program, records
+
+try:  # 2.0.2 carries a copy of six whose lazy modules Python 3.12 no longer finds
+    import six
+
+    sys.modules["kafka.vendor.six.moves"] = six.moves
+except ImportError:
+    pass
+
+import kafka
+import kafka.codec
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+BOOTSTRAP = sys.argv[1]
+MESSAGE_BYTES_MAX = 8 << 20
+BUFFER_BYTES = 64 << 20
+TIMEOUT_S = 60
+OLD = kafka.__version__.startswith("2.0.")
+# zstd frames that do not name their size are taken only up to this; 2.0.2 has 1 MiB.
+kafka.codec.ZSTD_MAX_OUTPUT_SIZE = MESSAGE_BYTES_MAX
+producers, consumers = program.Handles(), program.Handles()
+
+
+def new_producer(command: dict) -> KafkaProducer:
+    acks = command["acks"]
+    if OLD:
+        settings = {"buffer_memory": BUFFER_BYTES}
+    else:
+        settings = {"enable_idempotence": bool(command.get("idempotent"))}
+    return KafkaProducer(
+        bootstrap_servers=BOOTSTRAP,
+        acks=acks if acks == "all" else int(acks),
+        compression_type=None if command["codec"] == "none" else command["codec"],
+        max_request_size=MESSAGE_BYTES_MAX,
+        linger_ms=5,
+        retries=20,
+        metadata_max_age_ms=1000,
+        **settings,
+    )
+
+
+def produce(command: dict) -> dict:
+    producer, closing = producers.get(command, lambda: new_producer(command))
+    futures = [
+        producer.send(
+            command["topic"], record.value, record.key, list(record.headers), command["partition"],
+            record.timestamp if record.timestamp >= 0 else None,
+        )
+        for record in records.read(command["file"])
+    ]
+    producer.flush(TIMEOUT_S)
+    for future in futures:
+        future.get(TIMEOUT_S)
+    if closing:
+        producer.close()
+    return {"records": len(futures)}
+
+
+def new_consumer(**settings) -> KafkaConsumer:
+    return KafkaConsumer(
+        bootstrap_servers=BOOTSTRAP,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=1000,
+        **settings,
+    )
+
+
+def to_record(message) -> records.Record:
+    return records.Record(message.timestamp, message.key, message.value, tuple(message.headers))
+
+
+def consume(command: dict) -> dict:
+    settings = {}
+    if "fetch_bytes" in command:
+        settings = {"max_partition_fetch_bytes": command["fetch_bytes"]}
+    known = consumers.known(command)
+    consumer, closing = consumers.get(command, lambda: new_consumer(**settings))
+    partition = TopicPartition(command["topic"], command["partition"])
+    if not known:
+        consumer.assign([partition])
+        consumer.seek(partition, command["offset"])
+    deadline = time.monotonic() + command["timeout_ms"] / 1000
+    left = command["count"]
+
+    def received():
+        nonlocal left
+        while left > 0:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{left} of {command['count']} records missing")
+            for message in consumer.poll(500, max_records=left).get(partition, []):
+                left -= 1
+                yield to_record(message)
+
+    try:
+        return {"records": records.write(command["file"], received())}
+    finally:
+        if closing:
+            consumer.close()
+
+
+def with_consumer(work):
+    consumer = new_consumer()
+    try:
+        return work(consumer)
+    finally:
+        consumer.close()
+
+
+def idle(command: dict) -> dict:
+    partition = TopicPartition(command["topic"], command["partition"])
+
+    def wait(consumer: KafkaConsumer) -> int:
+        consumer.assign([partition])
+        consumer.seek(partition, command["offset"])
+        deadline = time.monotonic() + command["ms"] / 1000
+        count = 0
+        while time.monotonic() < deadline:
+            count += len(consumer.poll(200).get(partition, []))
+        return count
+
+    return {"records": with_consumer(wait)}
+
+
+def watermarks(command: dict) -> dict:
+    partition = TopicPartition(command["topic"], command["partition"])
+    return with_consumer(
+        lambda consumer: {
+            "low": consumer.beginning_offsets([partition])[partition],
+            "high": consumer.end_offsets([partition])[partition],
+        }
+    )
+
+
+def times(command: dict) -> dict:
+    partition = TopicPartition(command["topic"], command["partition"])
+
+    def ask(consumer: KafkaConsumer) -> list:
+        found = [consumer.offsets_for_times({partition: at})[partition] for at in command["timestamps"]]
+        return [None if answer is None else answer.offset for answer in found]
+
+    return {"offsets": with_consumer(ask)}
+
+
+def topics(_: dict) -> dict:
+    return with_consumer(
+        lambda consumer: {
+            "topics": {name: len(consumer.partitions_for_topic(name) or ()) for name in consumer.topics()}
+        }
+    )
+
+
+def version(_: dict) -> dict:
+    """The broker version that the library concludes from the APIs that the broker announces."""
+    return with_consumer(lambda consumer: {"version": list(consumer.config["api_version"])})
+
+
+def with_admin(work) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
+    try:
+        work(admin)
+    finally:
+        admin.close()
+
+
+def create(command: dict) -> None:
+    topic = NewTopic(command["topic"], command["partitions"], 1, topic_configs=command.get("configs", {}))
+    with_admin(lambda admin: admin.create_topics([topic]))
+
+
+def delete(command: dict) -> None:
+    with_admin(lambda admin: admin.delete_topics([command["topic"]]))
+
+
+program.serve(
+    {
+        "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
+        "topics": topics, "version": version, "create": create, "delete": delete,
+    }
+)
