@@ -230,25 +230,10 @@ impl Lowering<'_> {
             size += match &field.ty {
                 Type::Struct(_) if field.nullable_versions.contains(version) => 1,
                 Type::Struct(name) => self.size_min(name, version)?,
-                ty => size_min_of(ty, compact),
+                ty => ty.size_min(compact),
             };
         }
         Ok(size)
-    }
-}
-
-/// The least size of a value that is not a struct.
-pub(crate) fn size_min_of(ty: &Type, compact: bool) -> usize {
-    match ty {
-        Type::Bool | Type::Int8 => 1,
-        Type::Int16 | Type::Uint16 => 2,
-        Type::Int32 | Type::Uint32 => 4,
-        Type::Int64 | Type::Float64 => 8,
-        Type::Uuid => 16,
-        Type::String if !compact => 2,
-        Type::Bytes | Type::Records | Type::Array(_) if !compact => 4,
-        Type::String | Type::Bytes | Type::Records | Type::Array(_) => 1,
-        Type::Struct(_) => 0,
     }
 }
 
@@ -315,4 +300,82 @@ fn parse_default(spec: &FieldSpec, ty: &Type, nullable: Versions, at: &str) -> R
 fn lower_first(name: &str) -> String {
     let mut chars = name.chars();
     chars.next().map_or_else(String::new, |first| first.to_ascii_lowercase().to_string() + chars.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec;
+    use crate::versions::Condition;
+
+    fn lower_one(json: &str) -> Result<Message> {
+        lower_message(&spec::parse(json).unwrap(), Place::Records)
+    }
+
+    /// A schema of one field, with `field` after its name.
+    fn field(field: &str) -> String {
+        format!(
+            r#"{{"type":"data","name":"A","validVersions":"1-5","flexibleVersions":"3+",
+                "fields":[{{"name":"someField",{field}}}]}}"#
+        )
+    }
+
+    #[test]
+    fn ranges_are_intersected_with_what_is_possible() {
+        let message = lower_one(&field(
+            r#""type":"[]B","versions":"2+","nullableVersions":"0-4","fields":[
+                {"name":"x","type":"int32","versions":"0+"},{"name":"y","type":"string","versions":"4-9"}]"#,
+        ))
+        .unwrap();
+        let [outer, inner] = message.structs.as_slice() else { panic!("{message:?}") };
+        let array = &outer.fields[0];
+        assert_eq!((array.name.as_str(), array.json_name.as_str()), ("some_field", "someField"));
+        assert_eq!((array.present, array.nullable), (Condition::AtLeast(2), Condition::AtMost(4)));
+        assert_eq!(
+            (inner.fields[0].present, inner.fields[1].present),
+            (Condition::Always, Condition::AtLeast(4))
+        );
+        assert_eq!((outer.flexible, inner.flexible), (Condition::AtLeast(3), Condition::AtLeast(3)));
+        // v2: an int32. v3: and a byte for tags. v4: and an empty compact string.
+        assert_eq!(inner.size_min, [(2, 4), (3, 5), (4, 6)]);
+        // v1: nothing. v2: a classic array. v3: a compact one and a byte for tags.
+        assert_eq!(outer.size_min, [(1, 0), (2, 4), (3, 2)]);
+    }
+
+    #[test]
+    fn schemas_that_make_no_sense_are_refused() {
+        for (bad, why) in [
+            (r#""type":"int33","versions":"0+""#, "is not a type"),
+            (r#""type":"[][]int32","versions":"0+""#, "arrays of arrays"),
+            (r#""type":"B","versions":"0+""#, "not declared"),
+            (r#""type":"int32","versions":"7+""#, "in no version"),
+            (r#""type":"int32","versions":"five""#, "not a version range"),
+            (r#""type":"int32","versions":"0+","default":"x""#, "not a default"),
+            (r#""type":"string","versions":"0+","default":"null""#, "not a default"),
+            (
+                r#""type":"int32","versions":"0+","fields":[{"name":"x","type":"int8","versions":"0+"}]"#,
+                "only structs",
+            ),
+            (r#""type":"int32","versions":"3+","tag":1,"taggedVersions":"3+""#, "without a gap"),
+            (r#""type":"int32","versions":"0+","tag":0,"taggedVersions":"3+""#, "all of its versions"),
+            (r#""type":"int32","versions":"0+","tag":0,"taggedVersions":"0+""#, "all of its versions"),
+            (r#""type":"int32","versions":"0+","flexibleVersions":"4+""#, "can only be none"),
+        ] {
+            let error = lower_one(&field(bad)).unwrap_err().to_string();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_typed() {
+        let default = |text: &str| lower_one(&field(text)).unwrap().structs[0].fields[0].default.clone();
+        assert_eq!(
+            default(r#""type":"int32","versions":"0+","default":"0x7fffffff""#),
+            Default::Integer(0x7fff_ffff)
+        );
+        assert_eq!(default(r#""type":"int64","versions":"0+","default":"-1""#), Default::Integer(-1));
+        assert_eq!(default(r#""type":"bool","versions":"0+","default":"true""#), Default::True);
+        assert_eq!(default(r#""type":"string","versions":"0+","nullableVersions":"0+""#), Default::Zero);
+        assert_eq!(default(r#""type":"records","versions":"0+","nullableVersions":"0+""#), Default::Null);
+    }
 }

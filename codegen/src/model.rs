@@ -148,6 +148,22 @@ impl Type {
             _ => None,
         }
     }
+
+    /// The least size of a value on the wire, in bytes, with compact or classic lengths. Zero for a struct, whose size
+    /// depends on its fields.
+    pub fn size_min(&self, compact: bool) -> usize {
+        match self {
+            Self::Bool | Self::Int8 => 1,
+            Self::Int16 | Self::Uint16 => 2,
+            Self::Int32 | Self::Uint32 => 4,
+            Self::Int64 | Self::Float64 => 8,
+            Self::Uuid => 16,
+            Self::String if !compact => 2,
+            Self::Bytes | Self::Records | Self::Array(_) if !compact => 4,
+            Self::String | Self::Bytes | Self::Records | Self::Array(_) => 1,
+            Self::Struct(_) => 0,
+        }
+    }
 }
 
 /// The default of a field.

@@ -29,6 +29,8 @@ pub struct CatalogueEntry {
     pub valid: VersionRange,
     /// The first flexible version.
     pub flexible_from: Option<i16>,
+    /// Reads a message from the start of `bytes` and forgets it.
+    pub check: fn(Bytes, i16) -> Result<(), DecodeError>,
     /// Reads a message from the start of `bytes`.
     pub decode: fn(Bytes, i16) -> Result<Decoded, DecodeError>,
     /// Writes the message of defaults.
@@ -52,6 +54,7 @@ impl CatalogueEntry {
             name: T::NAME,
             valid: T::VALID,
             flexible_from: T::FLEXIBLE_FROM,
+            check: |bytes, version| T::decode(&mut Reader::new(bytes), version).map(drop),
             decode: decode::<T>,
             encode_default: |version| encode(&T::default(), version),
         }

@@ -83,14 +83,14 @@ fn nullable(ty: &Type, flex: &TokenStream) -> TokenStream {
 fn array(element: &Type, flex: &TokenStream, prefix: &str) -> TokenStream {
     let (array, structs) = (format_ident!("{prefix}array"), format_ident!("{prefix}structs"));
     if let Some(method) = scalar(element) {
-        let size = Literal::usize_unsuffixed(crate::lower::size_min_of(element, false));
+        let size = Literal::usize_unsuffixed(element.size_min(false));
         return quote!(r.#array(#flex, #size, Reader::#method));
     }
     match sized(element) {
         Some(method) => {
             let method = format_ident!("{method}");
-            let compact = Literal::usize_unsuffixed(crate::lower::size_min_of(element, true));
-            let classic = Literal::usize_unsuffixed(crate::lower::size_min_of(element, false));
+            let compact = Literal::usize_unsuffixed(element.size_min(true));
+            let classic = Literal::usize_unsuffixed(element.size_min(false));
             quote!(r.#array(#flex, if #flex { #compact } else { #classic }, |r| r.#method(#flex)))
         }
         None => quote!(r.#structs(#flex, version)),

@@ -18,19 +18,23 @@ pub(super) fn emit(message: &Message, declared: &Struct) -> TokenStream {
         let (name, ty, doc) = (ident(&field.name), field_type(field), field_doc(field));
         quote! { #[doc = #doc] pub #name: #ty }
     });
-    let derive_default = declared.fields.iter().all(is_natural).then(|| quote!(#[derive(Default)]));
-    let derive_debug =
-        (!declared.fields.iter().any(|field| field.sensitive)).then(|| quote!(#[derive(Debug)]));
-    let default = derive_default.is_none().then(|| default_impl(declared));
-    let debug = derive_debug.is_none().then(|| debug_impl(declared));
+    let mut derives = vec![quote!(Clone), quote!(PartialEq)];
+    let mut impls = TokenStream::new();
+    if declared.fields.iter().all(is_natural) {
+        derives.push(quote!(Default));
+    } else {
+        impls.extend(default_impl(declared));
+    }
+    if declared.fields.iter().any(|field| field.sensitive) {
+        impls.extend(debug_impl(declared));
+    } else {
+        derives.push(quote!(Debug));
+    }
     quote! {
         #[doc = #doc]
-        #[derive(Clone, PartialEq)]
-        #derive_default
-        #derive_debug
+        #[derive(#(#derives),*)]
         pub struct #name { #(#fields),* }
-        #default
-        #debug
+        #impls
     }
 }
 

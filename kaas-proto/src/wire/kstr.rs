@@ -174,7 +174,8 @@ mod tests {
     fn text_is_a_key_like_str() {
         let map = HashMap::from([(KStr::from("a"), 1)]);
         assert_eq!(map.get("a"), Some(&1));
-        assert!(KStr::from("a") < KStr::from_static("b"));
+        let (a, b) = (KStr::from("a"), KStr::from_static("b"));
+        assert!(a < b);
         assert_eq!(format!("{} {:?}", KStr::from("a"), KStr::from("b")), "a \"b\"");
     }
 
