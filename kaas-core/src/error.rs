@@ -103,7 +103,6 @@ pub struct Offline {
 /// Why a batch was not appended. A failed append had no effect, except after [`Storage`](Self::Storage)
 /// from the commit itself, where the effect is unknown.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum AppendError {
     /// Caller's fault: framing or checksum.
     #[error(transparent)]
@@ -172,7 +171,6 @@ pub struct OffsetOutOfRange {
 
 /// Why nothing could be read.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReadError {
     /// Caller's fault.
     #[error(transparent)]
@@ -200,7 +198,6 @@ pub enum ReadError {
 
 /// Why the engine did not open.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum OpenError {
     /// The storage failed.
     #[error("{path}: {error}")]
@@ -244,7 +241,6 @@ pub enum OpenError {
 
 /// Why a topic was not created.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum CreateTopicError {
     /// Caller's fault.
     #[error(transparent)]
@@ -265,7 +261,6 @@ pub enum CreateTopicError {
 
 /// Why a topic was not deleted.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum DeleteTopicError {
     /// Caller's fault.
     #[error("topic {0} does not exist")]
@@ -280,7 +275,6 @@ pub enum DeleteTopicError {
 
 /// Why no producer id could be given out.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum ProducerIdError {
     /// Wait and retry.
     #[error(transparent)]
@@ -292,7 +286,6 @@ pub enum ProducerIdError {
 
 /// What went wrong while closing. What was acknowledged is safe; the next open may take longer.
 #[derive(Debug, Clone, thiserror::Error)]
-#[non_exhaustive]
 pub enum CloseError {
     /// Syncing or writing a checkpoint failed.
     #[error(transparent)]
