@@ -47,8 +47,7 @@
 //!
 //! # Features
 //!
-//! `json` adds Kafka's JSON form of every message and [`json::CATALOGUE`](crate::registry), a table of all messages. It
-//! is meant for tests.
+//! `json` adds Kafka's JSON form of every message and a table of all messages, `json::CATALOGUE`. It is meant for tests.
 
 #[cfg(feature = "json")]
 pub mod json;
