@@ -45,6 +45,10 @@
 //! remain cannot hold that many of the smallest element, and when the elements would take more than
 //! [`wire::reader::HEAP_PER_BYTE`] times the frame (or [`wire::reader::HEAP_FLOOR`], if that is more).
 //!
+//! Kafka's own reader takes some bytes that no client writes and that this one refuses: lengths below -1 (null there),
+//! text that is not UTF-8 (replaced by U+FFFD there), varints with bytes that they do not need, tags that come twice or
+//! out of order, and tagged fields of another size than they claim.
+//!
 //! # Features
 //!
 //! `json` adds Kafka's JSON form of every message and a table of all messages, `json::CATALOGUE`. It is meant for tests.
