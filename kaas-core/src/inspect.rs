@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::log::{ScanError, Scanner};
-use crate::record::{BATCH_OVERHEAD, BatchHeader, MalformedRecord, Record, decompress, read_records};
+use crate::record::{BatchHeader, MalformedRecord, Record, read_batch};
 use crate::volume::{Access, OsVolume, Volume, VolumeFile};
 
 /// A batch of a segment file.
@@ -25,11 +25,7 @@ impl InspectedBatch {
     /// # Errors
     /// [`MalformedRecord`].
     pub fn records(&self) -> Result<Vec<Record>, MalformedRecord> {
-        let payload = &self.bytes[BATCH_OVERHEAD..];
-        let stream = decompress(self.header.codec(), payload)
-            .map_err(|error| MalformedRecord(error.to_string()))?
-            .ok_or_else(|| MalformedRecord(format!("codec {:?}", self.header.codec())))?;
-        read_records(&self.header, stream)
+        Ok(read_batch(&self.bytes)?.map(|batch| batch.records).unwrap_or_default())
     }
 }
 

@@ -57,6 +57,8 @@ mod state_file;
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
 pub use config::{Compression, LogConfig, TimestampType};
+#[cfg(feature = "test-util")]
+pub use engine::HeldCommits;
 pub use engine::{
     Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig, SingleNode, Topic, TopicSpec, Topics,
 };

@@ -1,4 +1,5 @@
 //! The engine on a real directory.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::fence::Fence;
 use super::sync_pool::SyncPool;
 use crate::error::{AppendError, CloseError, StorageError};
-use crate::log::{Group, Partition, WriteContext, Writer, Written};
+use crate::log::{Group, NewEpoch, Partition, WriteContext, Writer, Written};
 use crate::mutant::{Mutant, Mutants};
 use crate::volume::VolumeFile;
 
@@ -85,6 +85,8 @@ pub(crate) struct Committer {
     pub(crate) fence: Arc<dyn Fence>,
     pub(crate) pool: SyncPool,
     pub(crate) slots: HashMap<u64, Slot>,
+    /// Groups that the pool is syncing.
+    pub(crate) in_flight: usize,
 }
 
 /// One partition in the loop.
@@ -118,7 +120,7 @@ impl Committer {
                 break;
             }
             again = self.cycle(cycle);
-            let busy = !again.is_empty() || self.in_flight() > 0;
+            let busy = !again.is_empty() || self.in_flight > 0;
             if let Some(reply) = closing.take_if(|_| !busy) {
                 let result = self.finish();
                 // Whoever closes waits for the answer, unless it gave up.
@@ -127,10 +129,6 @@ impl Committer {
             }
         }
         self.end();
-    }
-
-    fn in_flight(&self) -> usize {
-        self.slots.values().filter(|slot| slot.in_flight.is_some()).count()
     }
 
     fn sort(&mut self, wait: bool) -> Cycle {
@@ -187,7 +185,12 @@ impl Committer {
             Ok(written) => written,
             Err((group, error)) => {
                 tracing::error!(partition = %slot.partition.dir(), %error, "write failed");
-                slot.partition.fail_pending(group, &AppendError::Storage(error));
+                let partition = Arc::clone(&slot.partition);
+                if writer.has_failed_sync() {
+                    partition.suspend();
+                }
+                partition.fail_pending(group, &AppendError::Storage(error));
+                self.give_up_segment(key);
                 None
             }
         }
@@ -199,7 +202,7 @@ impl Committer {
         &mut self,
         groups: Vec<(u64, Group, Arc<dyn VolumeFile>)>,
     ) -> Vec<(u64, Result<(), StorageError>)> {
-        let here = self.pool.is_empty() || (groups.len() == 1 && self.in_flight() == 0);
+        let here = self.pool.is_empty() || (groups.len() == 1 && self.in_flight == 0);
         let mut done = Vec::new();
         for (key, group, file) in groups {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
@@ -207,6 +210,7 @@ impl Committer {
                 slot.partition.publish_early(&group);
             }
             slot.in_flight = Some(group);
+            self.in_flight += 1;
             if here {
                 done.push((key, sync_file(&*file, self.context.mutants)));
             } else {
@@ -220,6 +224,7 @@ impl Committer {
     fn settle(&mut self, key: u64, result: Result<(), StorageError>) -> Option<(u64, Group)> {
         let slot = self.slots.get_mut(&key)?;
         let group = slot.in_flight.take()?;
+        self.in_flight -= 1;
         match result {
             Ok(()) => {
                 if let Some(writer) = &mut slot.writer {
@@ -261,15 +266,23 @@ impl Committer {
     /// A sync failed: what it covered is in an unknown state, and no later sync of that file can be believed.
     fn poison(&mut self, key: u64, group: Group, error: StorageError) {
         let Some(slot) = self.slots.get_mut(&key) else { return };
-        let Some(writer) = &mut slot.writer else { return };
-        let partition = &slot.partition;
-        tracing::error!(partition = %partition.dir(), %error, "sync failed: its segment is given up");
-        let (position, offset) = (group.start_position, group.start_offset());
-        let segment = Arc::clone(&group.segment);
-        partition.suspend();
-        partition.fail_pending(Some(group), &AppendError::Storage(error));
-        match writer.abandon_segment(&self.context, position, offset) {
-            Ok(epoch) => partition.begin_epoch(epoch, &segment, position),
+        tracing::error!(partition = %slot.partition.dir(), %error, "sync failed");
+        if let Some(writer) = &mut slot.writer {
+            writer.sync_failed(group.start_position, group.start_offset());
+        }
+        slot.partition.suspend();
+        slot.partition.fail_pending(Some(group), &AppendError::Storage(error));
+        self.give_up_segment(key);
+    }
+
+    /// Goes on under a new epoch when the segment of the present one cannot be trusted any more.
+    fn give_up_segment(&mut self, key: u64) {
+        let Some(Slot { partition, writer: Some(writer), .. }) = self.slots.get_mut(&key) else { return };
+        match writer.give_up_segment(&self.context) {
+            Ok(None) => {}
+            Ok(Some(NewEpoch { epoch, sealed, sealed_bytes })) => {
+                partition.begin_epoch(epoch, &sealed, sealed_bytes);
+            }
             Err(error) => {
                 let why = format!("after a failed sync: {error}");
                 tracing::error!(partition = %partition.dir(), why, "partition offline");
@@ -282,6 +295,7 @@ impl Committer {
         if let Some(slot) = self.slots.remove(&key)
             && let Some(group) = slot.in_flight
         {
+            self.in_flight -= 1;
             slot.partition.fail_pending(Some(group), &AppendError::Deleted);
         }
     }

@@ -31,7 +31,7 @@ use self::topics::TopicRecord;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
 use crate::ids::TopicName;
 use crate::layout::topic_dir;
-use crate::log::{Partition, PartitionParts, RecoverContext, WriteContext, recover};
+use crate::log::{Partition, PartitionParts, RecoverContext, RecoverError, WriteContext, recover};
 
 /// Most partitions of one topic.
 pub const PARTITIONS_MAX: u32 = 100_000;
@@ -106,6 +106,7 @@ impl Engine {
             fence: Arc::clone(&options.fence),
             pool: SyncPool::new(options.sync_parallelism, options.mutants),
             slots: HashMap::new(),
+            in_flight: 0,
         };
         let inner = Inner {
             options,
@@ -201,6 +202,16 @@ impl Engine {
         producer_ids.next(&*options.volume, options.broker_id, nonce)
     }
 
+    /// Holds the commit loop between two cycles until the guard is dropped, so that a test decides what is
+    /// committed together. Holding and letting go at once waits for the cycle that is under way.
+    #[cfg(feature = "test-util")]
+    pub fn hold_commits(&self) -> HeldCommits {
+        // A rendezvous: the loop's answer is not taken before the guard is dropped.
+        let (answer, held) = sync_channel(0);
+        self.inner.queue.send(Event::Forget(Vec::new(), answer));
+        HeldCommits(held)
+    }
+
     /// Commits what is pending, syncs everything and writes checkpoints, so that the next open need not read
     /// the logs. Later appends fail; reads go on. Blocks.
     ///
@@ -217,6 +228,19 @@ impl Engine {
         let result = answered.recv().unwrap_or(Err(CloseError::Closed));
         self.inner.join();
         result
+    }
+}
+
+/// Keeps the commit loop from going on.
+#[cfg(feature = "test-util")]
+#[derive(Debug)]
+pub struct HeldCommits(std::sync::mpsc::Receiver<()>);
+
+#[cfg(feature = "test-util")]
+impl Drop for HeldCommits {
+    fn drop(&mut self) {
+        // An error means that the loop has ended, which is as good.
+        let _ = self.0.recv();
     }
 }
 
@@ -264,7 +288,10 @@ impl Inner {
             };
             let log = recover(&context, &dir, log_config.load().flush_messages).map_err(|error| {
                 tracing::error!(partition = %dir, %error, "partition offline");
-                Offline { why: error.to_string().into() }
+                match error {
+                    RecoverError::Damaged(offline) => offline,
+                    RecoverError::Storage(error) => Offline { why: error.to_string().into() },
+                }
             });
             Arc::new(Partition::new(PartitionParts {
                 key: self.next_key.fetch_add(1, Ordering::Relaxed),

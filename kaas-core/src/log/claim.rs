@@ -49,17 +49,17 @@ pub(crate) fn create(
             file.sync_data()?;
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let taken = || io::Error::new(io::ErrorKind::AlreadyExists, format!("{path} is another's"));
-            match load(volume, dir, claim.epoch)? {
-                Some(Ok(found)) if found.nonce == claim.nonce && attempted => {
-                    volume.open(&path, crate::volume::Access::ReadWrite)?.sync_data()?;
-                }
-                Some(Err(_)) if attempted => {
-                    volume.remove_file(&path)?;
-                    return create(volume, dir, claim, false, sync_dir);
-                }
-                _ => return Err(taken()),
+            // One's own earlier try, whose sync failed and must not be believed: made anew. Anything else is
+            // another's, and the epoch is lost.
+            let own = match load(volume, dir, claim.epoch)? {
+                Some(Ok(found)) => found.nonce == claim.nonce,
+                Some(Err(_)) | None => true,
+            };
+            if !(attempted && own) {
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{path} is another's")));
             }
+            volume.remove_file(&path)?;
+            return create(volume, dir, claim, false, sync_dir);
         }
         Err(error) => return Err(error),
     }

@@ -19,6 +19,6 @@ pub use timestamps::TimestampHit;
 pub use wake::Wake;
 
 pub(crate) use partition::{Group, PartitionParts};
-pub(crate) use recover::{RecoverContext, recover};
+pub(crate) use recover::{RecoverContext, RecoverError, recover};
 pub(crate) use scan::{ScanError, Scanner};
-pub(crate) use writer::{WriteContext, Writer, Written};
+pub(crate) use writer::{NewEpoch, WriteContext, Writer, Written};

@@ -173,11 +173,11 @@ impl Chain {
         found.sort_unstable();
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         for name in found {
-            if name.epoch > self.epoch || (name.epoch == self.epoch && !self.claimed) {
+            // Nothing is written under an epoch before its claim is durable.
+            if !self.claimed || !self.starts.contains_key(&name.epoch) {
                 return Err(damaged(format!("segment {name:?} has no claim")));
             }
             let len = match self.seals.get(&name.epoch) {
-                _ if !self.starts.contains_key(&name.epoch) => continue,
                 Some(seal) if name.base_offset > seal.base_offset => continue,
                 Some(seal) if name.base_offset == seal.base_offset => Some(seal.position),
                 _ => None,
@@ -217,6 +217,11 @@ impl Recovery<'_> {
             return Err(damaged(format!("segment {:?} is missing", checkpoint.segment())));
         }
         if name.epoch < self.chain.epoch {
+            let path = last.path(SegmentFile::Log);
+            let len = self.context.volume.open(&path, Access::Read)?.byte_len()?;
+            if last.visible().is_some_and(|sealed| len < sealed) {
+                return Err(damaged(format!("{path} has {len} bytes, less than its seal says")));
+            }
             // Nothing was written under the newest claim: the log ends at its seal.
             return Ok((start, None));
         }

@@ -69,6 +69,15 @@ struct Active {
     unsynced_records: u64,
     /// A failed write could not be cut away yet.
     untrimmed: bool,
+    /// A sync failed: the segment must be given up.
+    failed: bool,
+}
+
+/// What a partition goes on with after a segment was given up.
+pub(crate) struct NewEpoch {
+    pub(crate) epoch: i32,
+    pub(crate) sealed: Arc<Segment>,
+    pub(crate) sealed_bytes: u64,
 }
 
 /// A written group: `sync` is the file that must be synced before it may be acknowledged.
@@ -174,7 +183,7 @@ impl Writer {
             active.untrimmed = false;
         }
         if active.synced < active.position {
-            active.file.sync_data()?;
+            active.file.sync_data().inspect_err(|_| active.failed = true)?;
             active.synced = active.position;
         }
         if active.checkpointed < active.synced {
@@ -184,27 +193,36 @@ impl Writer {
         Ok(())
     }
 
-    /// After a failed sync: gives the segment up, and seals the epoch where it was last known to be good.
-    /// Returns the epoch to go on with.
-    pub(crate) fn abandon_segment(
+    /// Notes that the sync of a group failed; `position` and `offset` are where the group began.
+    pub(crate) fn sync_failed(&mut self, position: u64, offset: i64) {
+        if let Some(active) = &mut self.active {
+            active.failed = true;
+            active.position = position;
+            self.next_offset = offset;
+        }
+    }
+
+    /// Whether the active segment must be given up.
+    pub(crate) fn has_failed_sync(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.failed)
+    }
+
+    /// After a failed sync: seals the epoch where everything that was acknowledged ends, if the device
+    /// still holds it, and goes on under the next epoch. Nothing is done to a segment without a failed sync.
+    pub(crate) fn give_up_segment(
         &mut self,
         context: &WriteContext,
-        good_position: u64,
-        good_offset: i64,
-    ) -> Result<i32, RecoverError> {
-        let Some(active) = self.active.take() else { return Ok(self.epoch) };
-        let from = active.checkpointed.min(good_position);
-        verify_prefix(&*context.volume, &active.segment, from, good_position)?;
-        let base_offset = active.segment.base_offset();
-        self.seal =
-            Some(Seal { epoch: self.epoch, base_offset, position: good_position, offset: good_offset });
-        self.epoch_seen += 1;
-        self.epoch = self.epoch_seen.max(self.epoch + 1);
+    ) -> Result<Option<NewEpoch>, RecoverError> {
+        let Some(active) = self.active.take_if(|active| active.failed) else { return Ok(None) };
+        let Active { segment, position, checkpointed, .. } = active;
+        verify_prefix(&*context.volume, &segment, checkpointed.min(position), position)?;
+        let (epoch, base_offset, offset) = (self.epoch, segment.base_offset(), self.next_offset);
+        self.seal = Some(Seal { epoch, base_offset, position, offset });
+        self.epoch = self.epoch_seen.max(self.epoch) + 1;
         self.epoch_seen = self.epoch;
         self.claimed = false;
         self.claim_attempted = false;
-        self.next_offset = good_offset;
-        Ok(self.epoch)
+        Ok(Some(NewEpoch { epoch: self.epoch, sealed: segment, sealed_bytes: position }))
     }
 
     fn make_ready(
@@ -240,7 +258,7 @@ impl Writer {
             return Ok(());
         }
         let dir = partition.dir();
-        if self.seal.is_none() {
+        if self.epoch_seen == 0 {
             // The first claim is the first file: its directories may not exist yet.
             if context.mutants.has(Mutant::NoDirectorySync) {
                 let topic = crate::volume::parent(dir);
@@ -277,7 +295,7 @@ impl Writer {
         });
         match opened {
             Ok(file) => {
-                let (named, untrimmed) = (true, false);
+                let (named, untrimmed, failed) = (true, false, false);
                 let (synced, unsynced_records) = (position, 0);
                 self.active = Some(Active {
                     segment,
@@ -288,6 +306,7 @@ impl Writer {
                     checkpointed,
                     unsynced_records,
                     untrimmed,
+                    failed,
                 });
                 Ok(())
             }
@@ -329,6 +348,7 @@ impl Writer {
             checkpointed,
             unsynced_records,
             untrimmed: false,
+            failed: false,
         });
         Ok(())
     }
