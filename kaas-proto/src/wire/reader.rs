@@ -378,6 +378,17 @@ mod tests {
     }
 
     #[test]
+    fn arrays_share_what_a_frame_may_take() {
+        // Two arrays of two-byte strings: each takes all that the frame allows, eight times its own size.
+        let count = 40_000;
+        let array = [&i32::to_be_bytes(count)[..], &b"\x00\x02hi".repeat(count as usize)].concat();
+        let mut r = Reader::new(array.repeat(2).into());
+        assert_eq!(r.array(false, 2, |r| r.string(false)).map(|strings| strings.len()), Ok(40_000));
+        let error = r.array(false, 2, |r| r.string(false)).unwrap_err();
+        assert_eq!(error.kind, DecodeErrorKind::TooMuchMemory);
+    }
+
+    #[test]
     fn tags_rise_and_have_the_size_that_they_claim() {
         // Tag 1 of two bytes, unknown; tag 4 of one byte, known.
         let mut r = reader(b"\x02\x01\x02zz\x04\x01\x07");
