@@ -12,6 +12,8 @@ from lib.report import Report
 
 # As many client programs work at a time as the smallest machine has cores.
 PARALLEL = 2
+# Room for records of 1 MiB in one batch, and no retention: the timestamps of the records are years old.
+TOPIC_CONFIG = {"max.message.bytes": str(4 << 20), "retention.ms": "-1"}
 
 
 @dataclass

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from lib.broker import Broker
-from lib.checks import matrix
+from lib.checks import live, matrix, offsets, stock, text, topics, waiting
 from lib.clients import Client
 from lib.context import Context
 from lib.report import Report
@@ -14,6 +14,12 @@ QUICK_TEXT_MB, FULL_TEXT_MB = 5, 100
 
 CHECKS = {
     "matrix": matrix.run,
+    "text": text.run,
+    "stock": stock.run,
+    "offsets": offsets.run,
+    "topics": topics.run,
+    "live": live.run,
+    "waiting": waiting.run,
 }
 
 

@@ -8,6 +8,8 @@ API_PRODUCE, API_LIST_OFFSETS, API_METADATA = 0, 2, 3
 API_VERSIONS, API_CREATE_TOPICS, API_DELETE_TOPICS = 18, 19, 20
 REQUEST_TIMEOUT_MS = 30_000
 LATEST = -1
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: a new topic is not everywhere at once.
+NOT_LEADING_YET = (3, 5, 6)
 
 
 class WireError(Exception):
@@ -92,12 +94,20 @@ class Wire:
         body += b"".join(_string(key) + _string(value) for key, value in entries)
         answer = self._call(API_CREATE_TOPICS, 2, body + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
         self._topic_results("CreateTopics", answer, with_message=True)
-        self._until(lambda: self.topics([name]).get(name) == partitions, f"{name} has leaders")
+        self.wait_made(name, partitions)
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic (DeleteTopics v1) and waits until Metadata no longer lists it."""
         body = struct.pack(">i", 1) + _string(name) + struct.pack(">i", REQUEST_TIMEOUT_MS)
         self._topic_results("DeleteTopics", self._call(API_DELETE_TOPICS, 1, body), with_message=False)
+        self.wait_gone(name)
+
+    def wait_made(self, name: str, partitions: int) -> None:
+        """Waits until a topic has so many partitions with a leader: Kafka answers a creation before that."""
+        self._until(lambda: self.topics([name]).get(name) == partitions, f"{name} has {partitions} leaders")
+
+    def wait_gone(self, name: str) -> None:
+        """Waits until a topic is no longer listed."""
         self._until(lambda: name not in self.topics(), f"{name} is gone")
 
     def _topic_results(self, what: str, answer: _Answer, with_message: bool) -> None:
@@ -134,14 +144,26 @@ class Wire:
         return found
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """The high watermark of a partition (ListOffsets v1)."""
+        """The high watermark of a partition (ListOffsets v1), once its leader leads."""
+        found = 0, 0
+
+        def led() -> bool:
+            nonlocal found
+            found = self._latest(topic, partition)
+            return found[0] not in NOT_LEADING_YET
+
+        self._until(led, f"{topic} has a leader that leads")
+        code, offset = found
+        if code:
+            raise WireError(f"ListOffsets {topic}", code)
+        return offset
+
+    def _latest(self, topic: str, partition: int) -> tuple[int, int]:
         body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, LATEST)
         answer = self._call(API_LIST_OFFSETS, 1, body)
         answer.take("i"), answer.string(), answer.take("i"), answer.take("i")
         code, _timestamp, offset = answer.take("h"), answer.take("q"), answer.take("q")
-        if code:
-            raise WireError(f"ListOffsets {topic}", code)
-        return offset
+        return code, offset
 
     def _until(self, done, what: str) -> None:
         deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000

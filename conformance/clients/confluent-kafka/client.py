@@ -159,12 +159,14 @@ def topics(_: dict) -> dict:
 
 def create(command: dict) -> None:
     topic = NewTopic(command["topic"], command["partitions"], 1, config=command.get("configs", {}))
-    for outcome in admin().create_topics([topic]).values():
+    client = admin()  # must outlive the outcomes
+    for outcome in client.create_topics([topic]).values():
         outcome.result(TIMEOUT_S)
 
 
 def delete(command: dict) -> None:
-    for outcome in admin().delete_topics([command["topic"]]).values():
+    client = admin()
+    for outcome in client.delete_topics([command["topic"]]).values():
         outcome.result(TIMEOUT_S)
 
 

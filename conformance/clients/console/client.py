@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import sys
+import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from lib import jvm, program, records
@@ -11,9 +12,9 @@ BOOTSTRAP, CLASS_PATH = sys.argv[1], sys.argv[2]
 MESSAGE_BYTES_MAX = 8 << 20
 # The producer reads lines, so its parts end with characters that text does not hold.
 UNIT, GROUP, EQUALS = "\x1f", "\x1d", "\x1e"
-NULL = "<kaas:null>"
-# What the consumer prints between parts; none of it may occur in the data.
-KEY_END, HEADER_END, RECORD_END = b"<kaas:key-end>", b"<kaas:header-end>", b"<kaas:record-end>"
+# What stands for null, and what the consumer prints between parts: drawn afresh, so it is not in the data.
+NULL = uuid.uuid4().hex
+KEY_END, HEADER_END, RECORD_END = (uuid.uuid4().hex.encode() for _ in range(3))
 
 
 def run(name: str, arguments: list[str], data: bytes | None = None, timeout_s: float = 120) -> bytes:

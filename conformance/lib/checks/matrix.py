@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from lib import compare, corpus, records
 from lib.agent import Agent, ClientFailure
 from lib.clients import Client
-from lib.context import Context
+from lib.context import TOPIC_CONFIG, Context
 from lib.report import expect
 from lib.wire import Wire
 
-# Room for records of 1 MiB in one batch, and no retention: the timestamps are years old.
-TOPIC_CONFIG = {"max.message.bytes": str(4 << 20), "retention.ms": "-1"}
 
 
 @dataclass(frozen=True)

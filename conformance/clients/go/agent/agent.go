@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// MessageBytesMax is the largest record that the clients are asked to send, with room to spare.
-const MessageBytesMax = 8 << 20
+// MessageBytesMax bounds a batch: records of 1 MiB with room to spare, and less than the topics take.
+const MessageBytesMax = 2 << 20
 
 // MetadataMaxAge is how soon a client notices a topic that was deleted or made anew.
 const MetadataMaxAge = time.Second
