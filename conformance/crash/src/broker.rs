@@ -1,0 +1,108 @@
+//! The broker under test, as a process.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::Context;
+
+/// How long a start may take before the campaign gives up.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// How to start a broker.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// The kaas binary.
+    pub(crate) path: PathBuf,
+    /// Variables for it, such as a seeded bug.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// A running broker; killed when dropped.
+pub(crate) struct Broker {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+impl Program {
+    /// Starts a broker on a folder and waits until it is ready.
+    pub(crate) fn start(&self, folder: &Path) -> anyhow::Result<Broker> {
+        let mut child = Command::new(&self.path)
+            .arg("serve")
+            .args(["--override", "listeners=PLAINTEXT://127.0.0.1:0"])
+            .args(["--override", &format!("log.dirs={}", folder.display())])
+            .args(["--override", "log.segment.bytes=262144"])
+            .envs(self.env.iter().cloned())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.path.display()))?;
+        let stderr = child.stderr.take().context("stderr is piped")?;
+        let (ready, listens) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut last = String::new();
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if let Some(address) = ready_address(&line) {
+                    let _ = ready.send(Ok(address));
+                }
+                last = line;
+            }
+            let _ = ready.send(Err(last));
+        });
+        match listens.recv_timeout(START_MAX) {
+            Ok(Ok(address)) => Ok(Broker { child, address }),
+            Ok(Err(line)) => {
+                let _ = child.wait();
+                anyhow::bail!("the broker did not start: {line}")
+            }
+            Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                anyhow::bail!("the broker was not ready after {START_MAX:?}")
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The address in the line that a ready broker writes.
+fn ready_address(line: &str) -> Option<SocketAddr> {
+    let json: serde_json::Value = serde_json::from_str(line).ok()?;
+    if json["message"] != "ready" {
+        return None;
+    }
+    let told = json["listeners"].as_str()?;
+    let port = told.trim_end_matches([')', ']']).rsplit(' ').next()?.parse().ok()?;
+    Some(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_names_the_port() {
+        let line = r#"{"message":"ready","listeners":"[(\"127.0.0.1\", 43210)]"}"#;
+        assert_eq!(ready_address(line).unwrap().port(), 43210);
+        assert!(ready_address("noise").is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Kills and power cuts under load: what was acknowledged must be there, once, at its offset.
+
+mod broker;
+mod campaign;
+mod consumer;
+mod disk;
+mod ledger;
+mod power;
+mod producer;
+mod random;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use broker::Program;
+use campaign::{Crash, Outcome};
+use disk::Disk;
+
+/// The topic of the campaigns.
+const TOPIC: &str = "crash";
+/// Its partitions.
+const PARTITIONS: usize = 3;
+
+/// Crashes a kaas broker under load and checks that nothing acknowledged was lost, doubled or moved.
+#[derive(Parser)]
+struct Arguments {
+    /// The kaas binary
+    #[arg(long)]
+    kaas: PathBuf,
+    /// How often the process is killed
+    #[arg(long, default_value_t = 0)]
+    kills: usize,
+    /// How often the power is cut (needs root, a loop device and mkfs.ext4)
+    #[arg(long, default_value_t = 0)]
+    power_cuts: usize,
+    /// Seeded bugs that must be found by power cuts, in a binary that contains them
+    #[arg(long, value_delimiter = ',')]
+    mutants: Vec<String>,
+    /// Repeats a campaign
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("kaas-crash: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let seed = arguments.seed.unwrap_or_else(|| u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    println!("seed {seed}");
+    let program = |env| Program { path: arguments.kaas.clone(), env };
+    let mut passed = true;
+    if arguments.kills > 0 {
+        let folder = tempfile::tempdir()?;
+        let crash = Crash::Kill(folder.path().join("kaas"));
+        passed &= report("kills", &campaign::run(&program(Vec::new()), crash, arguments.kills, seed)?);
+    }
+    if arguments.power_cuts > 0 && arguments.mutants.is_empty() {
+        let folder = tempfile::tempdir()?;
+        let crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        passed &= report("power cuts", &campaign::run(&program(Vec::new()), crash, arguments.power_cuts, seed)?);
+    }
+    for mutant in &arguments.mutants {
+        let folder = tempfile::tempdir()?;
+        let crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        let env = vec![("KAAS_MUTANT".to_owned(), mutant.clone())];
+        let outcome = campaign::run(&program(env), crash, arguments.power_cuts, seed)?;
+        let killed = !outcome.violations.is_empty();
+        let first = outcome.violations.first().map_or("", |violation| violation.0.as_str());
+        println!("mutant {mutant}: {} after {} power cuts {first}", if killed { "found" } else { "MISSED" }, outcome.crashes);
+        passed &= killed;
+    }
+    Ok(passed)
+}
+
+fn report(kind: &str, outcome: &Outcome) -> bool {
+    println!(
+        "{kind}: {}, acknowledged records: {}, slowest start: {} ms, violations: {}",
+        outcome.crashes,
+        outcome.acknowledged,
+        outcome.slowest_start.as_millis(),
+        outcome.violations.len()
+    );
+    for violation in outcome.violations.iter().take(20) {
+        println!("  {}", violation.0);
+    }
+    outcome.violations.is_empty()
+}

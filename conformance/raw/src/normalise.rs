@@ -1,0 +1,200 @@
+//! Takes out of answers what may differ between two right brokers: ids, times, addresses, wording.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+
+/// A time this close to the clock's was taken while the case ran, in milliseconds.
+const NOW_WITHIN_MS: i64 = 10 * 60 * 1000;
+const NO_UUID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+/// The topic whose leader epoch has moved already.
+pub(crate) const AGED: &str = "kaas-raw-aged";
+
+/// What is known of the broker and the case.
+pub(crate) struct Facts {
+    /// The broker's host and port, as it advertises them.
+    pub host: String,
+    /// See `host`.
+    pub port: i64,
+    /// The broker's id.
+    pub node: i64,
+    /// What every topic's name of the case begins with.
+    pub prefix: String,
+    /// The leader epoch of the case's topics when they were new.
+    pub epoch: i64,
+}
+
+/// Normalises the answers of one case, in order: the first id that is met is `$id1`, and so on.
+pub(crate) struct Normaliser<'a> {
+    facts: &'a Facts,
+    ids: Vec<Value>,
+}
+
+impl<'a> Normaliser<'a> {
+    /// For a case.
+    pub(crate) fn new(facts: &'a Facts) -> Self {
+        Self { facts, ids: Vec::new() }
+    }
+
+    /// The value with everything of that kind replaced.
+    pub(crate) fn apply(&mut self, value: Value) -> Value {
+        match value {
+            Value::Array(items) => Value::Array(items.into_iter().map(|item| self.apply(item)).collect()),
+            Value::Object(map) => {
+                let mut map = map;
+                self.lists(&mut map);
+                Value::Object(
+                    map.into_iter().map(|(key, value)| (key.clone(), self.field(&key, value))).collect(),
+                )
+            }
+            Value::String(text) => Value::String(self.text(text)),
+            other => other,
+        }
+    }
+
+    fn text(&self, text: String) -> String {
+        match text.strip_prefix(&self.facts.prefix) {
+            Some(name) => format!("${name}"),
+            None if text == AGED => "$aged".to_owned(),
+            None => text,
+        }
+    }
+
+    fn field(&mut self, key: &str, value: Value) -> Value {
+        let number = value.as_i64();
+        match key {
+            "topicId" if value != NO_UUID => self.id("id", value),
+            "producerId" if number.is_some_and(|id| id >= 0) => self.id("pid", value),
+            "sessionId" if number.is_some_and(|id| id != 0) => self.id("session", value),
+            "clusterId" if value.is_string() => Value::from("$cluster"),
+            "host" if value == self.facts.host.as_str() => Value::from("$host"),
+            "port" if number == Some(self.facts.port) => Value::from("$port"),
+            "nodeId" | "leaderId" | "controllerId" | "brokerId" => self.node(value),
+            "resourceName" if value == self.facts.node.to_string().as_str() => Value::from("$node"),
+            "replicaNodes" | "isrNodes" | "offlineReplicas" => match value {
+                Value::Array(nodes) => nodes.into_iter().map(|node| self.node(node)).collect(),
+                other => other,
+            },
+            "leaderEpoch" | "currentLeaderEpoch" | "partitionLeaderEpoch" | "epoch" => self.epoch(value),
+            "finalizedFeaturesEpoch" if number.is_some_and(|epoch| epoch >= 0) => Value::from("$epoch"),
+            "errorMessage" | "batchIndexErrorMessage" | "documentation"
+                if value.as_str().is_some_and(|text| !text.is_empty()) =>
+            {
+                Value::from("$text")
+            }
+            "logAppendTimeMs" | "timestamp" | "baseTimestamp" | "maxTimestamp" => time(value),
+            _ => self.apply(value),
+        }
+    }
+
+    fn id(&mut self, kind: &str, value: Value) -> Value {
+        let known = self.ids.iter().position(|id| *id == value).unwrap_or_else(|| {
+            self.ids.push(value);
+            self.ids.len() - 1
+        });
+        Value::from(format!("${kind}{}", known + 1))
+    }
+
+    fn node(&self, value: Value) -> Value {
+        if value.as_i64() == Some(self.facts.node) { Value::from("$node") } else { value }
+    }
+
+    /// Epochs count from the first one that the broker gives a new partition.
+    fn epoch(&self, value: Value) -> Value {
+        match value.as_i64() {
+            Some(epoch) if epoch >= 0 => Value::from(format!("$epoch{:+}", epoch - self.facts.epoch)),
+            _ => value,
+        }
+    }
+
+    /// Lists whose order means nothing, and lists that tell of more than the case.
+    fn lists(&self, map: &mut Map<String, Value>) {
+        if let Some(Value::Array(keys)) = map.get("apiKeys") {
+            let ranges = keys.iter().map(|one| {
+                let code = one["apiKey"].as_i64().and_then(|code| i16::try_from(code).ok()).unwrap_or(-1);
+                let name = kaas_proto::ApiKey::try_from(code).map_or(code.to_string(), |key| key.to_string());
+                (name, Value::from(format!("{}-{}", one["minVersion"], one["maxVersion"])))
+            });
+            let ranges = Value::Object(ranges.collect());
+            map.insert("apiKeys".to_owned(), ranges);
+        }
+        let is_metadata = map.contains_key("brokers");
+        if let Some(Value::Array(topics)) = map.get_mut("topics")
+            && is_metadata
+        {
+            topics.retain(|topic| !self.is_foreign(&topic["name"]));
+            topics.sort_by_key(|topic| topic["name"].to_string());
+            for partitions in topics.iter_mut().filter_map(|topic| topic["partitions"].as_array_mut()) {
+                partitions.sort_by_key(|partition| partition["partitionIndex"].as_i64());
+            }
+        }
+        // Kafka keeps these in hash maps, or shuffles them.
+        if let Some(Value::Array(responses)) = map.get_mut("responses")
+            && responses.iter().all(|one| one.get("name").is_some())
+        {
+            responses.sort_by_key(|one| one["name"].to_string());
+        }
+        if let Some(Value::Array(partitions)) = map.get_mut("partitionResponses") {
+            partitions.sort_by_key(|one| one["index"].as_i64());
+        }
+        if let Some(Value::Array(configs)) = map.get("configs") {
+            let by_name = configs.iter().map(|config| {
+                let mut config = config.clone();
+                let name = config.as_object_mut().and_then(|fields| fields.remove("name"));
+                (name.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(), config)
+            });
+            let mut by_name: Vec<_> = by_name.collect();
+            by_name.sort_by(|a, b| a.0.cmp(&b.0));
+            map.insert("configs".to_owned(), Value::Object(by_name.into_iter().collect()));
+        }
+    }
+
+    /// Whether a topic in a list of all topics is none of the case's.
+    fn is_foreign(&self, name: &Value) -> bool {
+        let Some(name) = name.as_str() else { return false };
+        name == AGED
+            || name.starts_with("__")
+            || (name.starts_with("raw-") && !name.starts_with(&self.facts.prefix))
+    }
+}
+
+fn time(value: Value) -> Value {
+    let near = value.as_i64().is_some_and(|time| (time - now_ms()).abs() < NOW_WITHIN_MS);
+    if near { Value::from("$now") } else { value }
+}
+
+/// The time, in milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_may_differ_goes_and_what_may_not_stays() {
+        let facts = Facts { host: "h".to_owned(), port: 9, node: 1, prefix: "raw-5-".to_owned(), epoch: 4 };
+        let answer = json!({
+            "topicId": "abc", "producerId": 7, "sessionId": 0, "leaderEpoch": 5, "leaderId": 1, "nodeId": 2,
+            "name": "raw-5-t", "timestamp": 1_700_000_000_000_i64, "logAppendTimeMs": now_ms(), "port": 9,
+            "errorMessage": "some words", "errorCode": 3,
+        });
+        let wanted = json!({
+            "topicId": "$id1", "producerId": "$pid2", "sessionId": 0, "leaderEpoch": "$epoch+1", "leaderId": "$node",
+            "nodeId": 2, "name": "$t", "timestamp": 1_700_000_000_000_i64, "logAppendTimeMs": "$now", "port": "$port",
+            "errorMessage": "$text", "errorCode": 3,
+        });
+        assert_eq!(Normaliser::new(&facts).apply(answer), wanted);
+    }
+
+    #[test]
+    fn other_peoples_topics_are_left_out_of_a_list_of_all() {
+        let facts = Facts { host: String::new(), port: 0, node: 0, prefix: "raw-5-".to_owned(), epoch: 0 };
+        let all = json!({ "brokers": [], "topics": [{ "name": "raw-5-b" }, { "name": "raw-4-x" }, { "name": "raw-5-a" }] });
+        let kept = json!({ "brokers": [], "topics": [{ "name": "$a" }, { "name": "$b" }] });
+        assert_eq!(Normaliser::new(&facts).apply(all), kept);
+    }
+}

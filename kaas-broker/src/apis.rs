@@ -1,0 +1,65 @@
+//! The APIs that kaas serves: the table behind ApiVersions, the gate, the classes and the book's matrix.
+//!
+//! An API is here when it works; a version is in the range when it works. Nothing else is advertised.
+
+use kaas_proto::{ApiKey, VersionRange};
+
+/// Which limits a request runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Records: bounded by memory, never queued behind administration.
+    Data,
+    /// Everything that reads or changes metadata.
+    Control,
+}
+
+/// One served API.
+#[derive(Clone, Copy, Debug)]
+pub struct Api {
+    /// Its key.
+    pub key: ApiKey,
+    /// The versions that are served, within Kafka 3.7's.
+    pub versions: VersionRange,
+    /// Its class.
+    pub class: Class,
+    /// What differs from Kafka 3.7's range, if anything.
+    pub note: &'static str,
+}
+
+const fn api(key: ApiKey, min: i16, max: i16, class: Class, note: &'static str) -> Api {
+    Api { key, versions: VersionRange { min, max }, class, note }
+}
+
+use Class::{Control, Data};
+
+/// Every served API, sorted by key.
+#[rustfmt::skip]
+pub const APIS: &[Api] = &[
+    api(ApiKey::Produce, 3, 10, Data, "0-2 carry message sets of the old formats, which are not converted yet"),
+    api(ApiKey::Fetch, 4, 16, Data, "0-3 return message sets of the old formats, which are not converted yet"),
+    api(ApiKey::ListOffsets, 1, 8, Data, "0 returns a list of segment offsets, which is not built yet"),
+    api(ApiKey::Metadata, 0, 12, Control, ""),
+    api(ApiKey::ApiVersions, 0, 3, Control, ""),
+    api(ApiKey::CreateTopics, 0, 7, Control, ""),
+    api(ApiKey::DeleteTopics, 0, 6, Control, ""),
+    api(ApiKey::InitProducerId, 0, 4, Control, "idempotent producers; a transactional id is refused"),
+    api(ApiKey::OffsetForLeaderEpoch, 0, 4, Data, ""),
+    api(ApiKey::DescribeConfigs, 0, 4, Control, ""),
+    api(ApiKey::DescribeCluster, 0, 1, Control, ""),
+];
+
+/// The row of an API, or `None` when it is not served.
+pub fn find(key: i16) -> Option<&'static Api> {
+    APIS.iter().find(|api| api.key.code() == key)
+}
+
+/// A served range lies within Kafka's, and no key is there twice: checked when this file is compiled.
+const _: () = {
+    let mut at = 0;
+    while at < APIS.len() {
+        let (api, valid) = (&APIS[at], APIS[at].key.info().valid);
+        assert!(api.versions.min >= valid.min && api.versions.max <= valid.max && api.versions.min <= api.versions.max);
+        assert!(at == 0 || (APIS[at - 1].key as i16) < (api.key as i16));
+        at += 1;
+    }
+};

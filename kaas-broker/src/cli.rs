@@ -1,0 +1,110 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use kaas_broker::config::{BrokerConfig, ConfigError, Layers, explain};
+use kaas_broker::{api_matrix, data_folder, inspect, serve};
+
+use crate::telemetry;
+
+/// `EX_USAGE`: the command line is wrong.
+pub(crate) const EXIT_USAGE: u8 = 64;
+/// `EX_CONFIG`: the configuration is wrong.
+const EXIT_CONFIG: u8 = 78;
+
+/// A broker that Apache Kafka 3.7 clients and tools talk to unchanged.
+///
+/// Without a command: one broker on 127.0.0.1:9092, on disk in the user's data folder, durable.
+#[derive(Parser)]
+#[command(name = "kaas", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a broker with Kafka's property names
+    Serve(ConfigArgs),
+    /// Print the batches and records of a segment file
+    Inspect {
+        /// A file <epoch>-<offset>.log
+        segment: PathBuf,
+    },
+    /// Look up configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the table of APIs and versions that this broker serves
+    ApiMatrix,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Say what a key means, its values, and what it is set to
+    Explain {
+        /// Kafka's property name
+        key: String,
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+}
+
+#[derive(clap::Args)]
+struct ConfigArgs {
+    /// A file in the form of Kafka's server.properties
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One property; may be repeated, and wins over the file and the environment
+    #[arg(long = "override", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+}
+
+impl ConfigArgs {
+    fn layers(&self) -> Result<Layers, ConfigError> {
+        Layers::load(self.config.as_deref(), std::env::vars(), &self.overrides)
+    }
+}
+
+impl Cli {
+    /// Does what the command says.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            None => {
+                let mut layers = Layers::load(None, std::env::vars(), &[])?;
+                layers.fall_back("listeners", "PLAINTEXT://127.0.0.1:9092")?;
+                start(layers)
+            }
+            Some(Command::Serve(args)) => start(args.layers()?),
+            Some(Command::Inspect { segment }) => inspect::print(&segment, &mut std::io::stdout().lock())
+                .with_context(|| format!("cannot inspect {}", segment.display())),
+            Some(Command::Config(ConfigCommand::Explain { key, config })) => {
+                let text = explain::explain(&key, &config.layers()?).map_err(anyhow::Error::msg)?;
+                print!("{text}");
+                Ok(())
+            }
+            Some(Command::ApiMatrix) => {
+                print!("{}", api_matrix::markdown());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn start(mut layers: Layers) -> anyhow::Result<()> {
+    telemetry::start();
+    if layers.get("log.dirs").or(layers.get("log.dir")).is_none() {
+        let folder = data_folder::default().context("no data folder: set log.dirs")?;
+        layers.fall_back("log.dirs", &folder.to_string_lossy())?;
+    }
+    for warning in layers.warnings() {
+        tracing::warn!("{warning}");
+    }
+    serve::serve(BrokerConfig::new(layers)?)
+}
+
+/// The exit code that says whose mistake it was.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<ConfigError>().is_some() { EXIT_CONFIG } else { 1 }
+}

@@ -1,0 +1,93 @@
+//! Fetch (key 1, versions 4-16): record batches from an offset on, at once or when there are enough.
+//!
+//! * v4: isolation level. v5: log start offset. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v12: flexible, diverging epochs
+//!   (KIP-595). v13: topic ids (KIP-516). v15: replica state. v16: node endpoints (KIP-951).
+//! * The call ends when the session is updated and the data was looked for once; a poll that must wait does so in the answer.
+
+mod cache;
+mod items;
+mod read;
+mod response;
+mod session;
+mod waiter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kaas_proto::ErrorCode;
+use kaas_proto::messages::{FetchRequest, FetchResponse};
+use tokio::time::Instant;
+
+pub use cache::SessionCache;
+use items::Items;
+use read::{Limits, Round};
+use session::Context;
+use waiter::Waiter;
+
+use crate::broker::Broker;
+use crate::error::ApiError;
+use crate::request::{Answer, Reply, RequestCx};
+use crate::router::Handler;
+
+/// The first version whose requests name topics by id.
+const BY_ID_FROM: i16 = 13;
+
+impl Handler<FetchRequest> for Broker {
+    async fn handle(
+        self: Arc<Self>,
+        cx: RequestCx,
+        request: FetchRequest,
+    ) -> Result<Reply<FetchResponse>, ApiError> {
+        let deadline = Instant::now() + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+        let limits = Limits::of(&request, self.config.fetch_bytes_max);
+        let by_id = cx.version >= BY_ID_FROM;
+        let items = Items::of(&request, by_id);
+        let context = match self.sessions.open(&request, items, by_id) {
+            Ok(context) => context,
+            Err(code) => return Ok(Reply::Now(Answer::Send(session_error(code)))),
+        };
+        let round = read::round(&self, context.items(), &limits, read::Blocking::No);
+        if round.is_final(&limits) || deadline <= Instant::now() && !round.cold {
+            return Ok(Reply::Now(Answer::Send(context.answer(&self, round))));
+        }
+        Ok(Reply::Later(Box::pin(async move { Answer::Send(wait(self, context, limits, round, deadline).await) })))
+    }
+}
+
+/// Looks again whenever something moved, until there is enough or the time is up.
+async fn wait(
+    broker: Arc<Broker>,
+    context: Context,
+    limits: Limits,
+    mut round: Round,
+    deadline: Instant,
+) -> FetchResponse {
+    let items = context.items().clone();
+    loop {
+        if round.cold {
+            // The pages are not in memory: read them on a thread that may wait, so that no other connection does.
+            let (items, limits) = (items.clone(), limits);
+            let read = broker.blocking(move |broker| read::round(broker, &items, &limits, read::Blocking::Yes)).await;
+            match read {
+                Ok(warm) => round = warm,
+                Err(error) => return session_error(error.code),
+            }
+        }
+        if round.is_final(&limits) || deadline <= Instant::now() {
+            return context.answer(&broker, round);
+        }
+        // Register first, look second, so that nothing moves unseen in between.
+        let waiter = Waiter::watch(round.watched());
+        let again = read::round(&broker, &items, &limits, read::Blocking::No);
+        if again.cold || again.is_final(&limits) {
+            round = again;
+            continue;
+        }
+        let timed_out = tokio::time::timeout_at(deadline, waiter.woken()).await.is_err();
+        round = if timed_out { again } else { read::round(&broker, &items, &limits, read::Blocking::No) };
+    }
+}
+
+fn session_error(code: ErrorCode) -> FetchResponse {
+    FetchResponse { error_code: code.code(), ..Default::default() }
+}

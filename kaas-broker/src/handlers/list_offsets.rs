@@ -1,0 +1,153 @@
+//! ListOffsets (key 2, versions 1-8): offsets by meaning or by time.
+//!
+//! * v2: isolation level. v4: leader epochs (KIP-320). v6: flexible. v7: the greatest timestamp, -3 (KIP-734). v8: the earliest local
+//!   offset, -4 (KIP-405), which is the earliest one, as nothing is tiered.
+//! * A time past the last record gives offset -1 and timestamp -1 without an error.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kaas_core::{Partition, TimestampHit};
+use kaas_proto::ErrorCode;
+use kaas_proto::messages::list_offsets_request::ListOffsetsPartition;
+use kaas_proto::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use kaas_proto::messages::{ListOffsetsRequest, ListOffsetsResponse};
+
+use crate::broker::{Broker, check_leader_epoch};
+use crate::error::{ApiError, read_code};
+use crate::request::{Answer, Reply, RequestCx};
+use crate::router::Handler;
+
+/// What a request's timestamp asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Latest,
+    Earliest,
+    Greatest,
+    Time(i64),
+}
+
+/// The meaning of a timestamp at a version; `None` when the version does not have it.
+fn target(timestamp: i64, version: i16) -> Option<Target> {
+    match timestamp {
+        -1 => Some(Target::Latest),
+        -2 => Some(Target::Earliest),
+        -3 if version >= 7 => Some(Target::Greatest),
+        -4 if version >= 8 => Some(Target::Earliest),
+        time if time >= 0 => Some(Target::Time(time)),
+        _ => None,
+    }
+}
+
+/// Where a partition was found to be, in the terms of the response.
+struct Found {
+    offset: i64,
+    timestamp: i64,
+    leader_epoch: i32,
+}
+
+impl Handler<ListOffsetsRequest> for Broker {
+    async fn handle(
+        self: Arc<Self>,
+        cx: RequestCx,
+        request: ListOffsetsRequest,
+    ) -> Result<Reply<ListOffsetsResponse>, ApiError> {
+        let read_committed = request.isolation_level == 1;
+        let searches = request.topics.iter().flat_map(|topic| &topic.partitions).any(|asked| {
+            matches!(target(asked.timestamp, cx.version), Some(Target::Time(_) | Target::Greatest))
+        });
+        let work = move |broker: &Broker| broker.list_offsets(request, cx.version, read_committed);
+        // Looking for a time reads the log; the rest is known.
+        let response = if searches { self.blocking(work).await? } else { work(&self) };
+        Ok(Reply::Now(Answer::Send(response)))
+    }
+}
+
+impl Broker {
+    fn list_offsets(&self, request: ListOffsetsRequest, version: i16, read_committed: bool) -> ListOffsetsResponse {
+        let mut seen = HashSet::new();
+        let mut twice = HashSet::new();
+        for topic in &request.topics {
+            for asked in &topic.partitions {
+                if !seen.insert((topic.name.clone(), asked.partition_index)) {
+                    twice.insert((topic.name.clone(), asked.partition_index));
+                }
+            }
+        }
+        let topics = request.topics.into_iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|asked| {
+                let found = if twice.contains(&(topic.name.clone(), asked.partition_index)) {
+                    Err(ErrorCode::InvalidRequest)
+                } else {
+                    self.find_offset(&topic.name, asked, version, read_committed)
+                };
+                shape(asked, found)
+            });
+            ListOffsetsTopicResponse { partitions: partitions.collect(), name: topic.name.clone() }
+        });
+        ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
+    }
+
+    fn find_offset(
+        &self,
+        topic: &str,
+        asked: &ListOffsetsPartition,
+        version: i16,
+        read_committed: bool,
+    ) -> Result<Option<Found>, ErrorCode> {
+        let target = target(asked.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
+        let partition = self.partition(topic, asked.partition_index)?;
+        check_leader_epoch(asked.current_leader_epoch, partition.leader_epoch())?;
+        look_up(&partition, target, read_committed)
+    }
+}
+
+fn look_up(partition: &Partition, target: Target, read_committed: bool) -> Result<Option<Found>, ErrorCode> {
+    let offsets = partition.offsets();
+    let end = if read_committed { offsets.last_stable } else { offsets.high_watermark };
+    let known = |offset| Some(Found { offset, timestamp: -1, leader_epoch: partition.leader_epoch() });
+    let hit = match target {
+        Target::Latest => return Ok(known(end)),
+        Target::Earliest => return Ok(known(offsets.log_start)),
+        Target::Greatest => partition.max_timestamp(),
+        Target::Time(time) => partition.offset_for_timestamp(time),
+    };
+    let hit = hit.map_err(|error| read_code(&error))?;
+    Ok(hit.filter(|hit| hit.offset < end).map(|TimestampHit { offset, timestamp, leader_epoch }| Found {
+        offset,
+        timestamp,
+        leader_epoch,
+    }))
+}
+
+fn shape(asked: &ListOffsetsPartition, found: Result<Option<Found>, ErrorCode>) -> ListOffsetsPartitionResponse {
+    let nothing = Found { offset: -1, timestamp: -1, leader_epoch: -1 };
+    let (error, found) = match found {
+        Ok(found) => (ErrorCode::None, found.unwrap_or(nothing)),
+        Err(error) => (error, nothing),
+    };
+    ListOffsetsPartitionResponse {
+        partition_index: asked.partition_index,
+        error_code: error.code(),
+        timestamp: found.timestamp,
+        offset: found.offset,
+        leader_epoch: found.leader_epoch,
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_means_what_its_version_knows() {
+        assert_eq!(target(-1, 1), Some(Target::Latest));
+        assert_eq!(target(-3, 6), None);
+        assert_eq!(target(-3, 7), Some(Target::Greatest));
+        assert_eq!(target(-4, 7), None);
+        assert_eq!(target(-4, 8), Some(Target::Earliest));
+        assert_eq!(target(-5, 8), None);
+        assert_eq!(target(0, 8), Some(Target::Time(0)));
+    }
+}

@@ -1,0 +1,249 @@
+//! One connection: frames in, replies out in the order of their requests.
+//!
+//! One task does it all. Kafka runs the requests of a connection one after the other; here a produce request may start while produce
+//! requests before it wait for their sync, so that five in flight share one. Any other request waits until all before it are answered.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kaas_proto::{ApiKey, Rope};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+use tower::{Service, ServiceExt};
+
+use super::budget::{Budget, Permit};
+use super::frame::{Frame, FrameError, FrameReader};
+use super::outbox::Outbox;
+use crate::request::{Answer, BoxFuture, ConnCx, Preamble, RawRequest, Reply};
+use crate::stack::Stack;
+
+/// Requests of one connection that may wait for their acknowledgement at the same time.
+const PIPELINE_MAX: usize = 64;
+/// How long a frame that has begun may make no progress, and a reply may find no reader.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// What a connection is served with.
+#[derive(Clone)]
+pub struct ConnOptions {
+    /// The request path.
+    pub stack: Stack,
+    /// The largest frame.
+    pub frame_bytes_max: usize,
+    /// Memory for requests.
+    pub budget: Budget,
+    /// How long the connection may be silent.
+    pub idle_max: Option<Duration>,
+    /// Cancelled when the broker stops.
+    pub drain: CancellationToken,
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// Reading ended.
+    #[error(transparent)]
+    Read(#[from] FrameError),
+    /// Sending failed.
+    #[error("send: {0}")]
+    Send(#[from] io::Error),
+    /// The request path closed it.
+    #[error("closed by the broker")]
+    Refused,
+    /// Nothing happened for too long.
+    #[error("idle or stalled")]
+    Idle,
+    /// The broker is stopping.
+    #[error("the broker is stopping")]
+    Draining,
+}
+
+/// A request whose answer is not there yet.
+struct Pending {
+    answer: BoxFuture<Answer<Rope>>,
+    permit: Permit,
+}
+
+struct Connection {
+    stream: TcpStream,
+    cx: Arc<ConnCx>,
+    options: ConnOptions,
+    frames: FrameReader,
+    pending: VecDeque<Pending>,
+    /// Whether everything pending is a produce request.
+    overlapping: bool,
+    /// A frame that must wait until nothing is pending.
+    held: Option<Frame>,
+    outbox: Outbox,
+    last_progress: Instant,
+}
+
+/// Serves a connection until it ends.
+pub async fn serve(stream: TcpStream, cx: Arc<ConnCx>, options: ConnOptions) -> Ended {
+    let frames = FrameReader::new(options.frame_bytes_max, options.budget.clone());
+    let connection = Connection {
+        stream,
+        cx,
+        options,
+        frames,
+        pending: VecDeque::new(),
+        overlapping: true,
+        held: None,
+        outbox: Outbox::default(),
+        last_progress: Instant::now(),
+    };
+    connection.run().await
+}
+
+/// What the connection's wait ended with.
+enum Event {
+    Answered(Answer<Rope>),
+    Arrived(Result<Frame, FrameError>),
+    Sent(io::Result<()>),
+    TimeUp,
+    Drain,
+}
+
+impl Connection {
+    async fn run(mut self) -> Ended {
+        let mut timer = Box::pin(tokio::time::sleep(STALL_MAX));
+        loop {
+            let ready = if self.pending.is_empty() { self.held.take() } else { None };
+            let result = match ready {
+                Some(frame) => self.start(frame).await,
+                None => match self.wait(&mut timer).await {
+                    Event::Answered(answer) => self.answered(answer),
+                    Event::Arrived(frame) => self.arrived(frame).await,
+                    Event::Sent(result) => self.sent(result),
+                    Event::TimeUp => self.time_up(&mut timer),
+                    Event::Drain => Err(Ended::Draining),
+                },
+            };
+            if let Err(ended) = result {
+                return ended;
+            }
+        }
+    }
+
+    async fn wait(&mut self, timer: &mut Pin<Box<Sleep>>) -> Event {
+        let Connection { stream, options, frames, pending, held, outbox, .. } = self;
+        let sending = !outbox.is_empty();
+        let quiet = pending.is_empty() && held.is_none() && !sending;
+        let reading = held.is_none() && pending.len() < PIPELINE_MAX && !sending;
+        let front = async {
+            match pending.front_mut() {
+                Some(pending) => (&mut pending.answer).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = front => Event::Answered(answer),
+            result = outbox.send(stream), if sending => Event::Sent(result),
+            () = options.drain.cancelled(), if quiet => Event::Drain,
+            frame = frames.next(stream), if reading => Event::Arrived(frame),
+            () = timer.as_mut() => Event::TimeUp,
+        }
+    }
+
+    /// The front's answer is there: it goes out before anything behind it.
+    fn answered(&mut self, answer: Answer<Rope>) -> Result<(), Ended> {
+        let pending = self.pending.pop_front().expect("only the front answers");
+        if self.pending.is_empty() {
+            self.overlapping = true;
+        }
+        self.queue(answer, pending.permit)
+    }
+
+    fn queue(&mut self, answer: Answer<Rope>, permit: Permit) -> Result<(), Ended> {
+        self.last_progress = Instant::now();
+        match answer {
+            Answer::Send(reply) => Ok(self.outbox.push(reply, permit)?),
+            Answer::Silent => Ok(()),
+            Answer::Close => Err(Ended::Refused),
+        }
+    }
+
+    async fn arrived(&mut self, frame: Result<Frame, FrameError>) -> Result<(), Ended> {
+        let frame = frame?;
+        self.last_progress = Instant::now();
+        let overlaps = self.overlapping && is_produce(&frame);
+        if self.pending.is_empty() || overlaps {
+            return self.start(frame).await;
+        }
+        self.held = Some(frame);
+        Ok(())
+    }
+
+    /// Runs the first stage of a request; its order is fixed when this returns.
+    async fn start(&mut self, frame: Frame) -> Result<(), Ended> {
+        let produce = is_produce(&frame);
+        let Some(preamble) = Preamble::peek(&frame.bytes) else { return Err(Ended::Refused) };
+        let request = RawRequest { conn: Arc::clone(&self.cx), preamble, frame: frame.bytes };
+        let ready = self.options.stack.ready().await;
+        let reply = match ready {
+            Ok(stack) => stack.call(request).await,
+            Err(error) => Err(error),
+        };
+        match reply {
+            Ok(Reply::Now(answer)) if self.pending.is_empty() => {
+                self.queue(answer, frame.permit)?;
+                // Most replies fit into the socket's buffer: no need to go round the loop for them.
+                Ok(self.outbox.try_send(&self.stream)?)
+            }
+            Ok(Reply::Now(answer)) => {
+                self.push(Box::pin(std::future::ready(answer)), frame.permit, produce);
+                Ok(())
+            }
+            Ok(Reply::Later(answer)) => {
+                self.push(answer, frame.permit, produce);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::debug!(conn = self.cx.id, peer = %self.cx.peer, %error, "request refused");
+                self.push(Box::pin(std::future::ready(Answer::Close)), frame.permit, produce);
+                Ok(())
+            }
+        }
+    }
+
+    fn push(&mut self, answer: BoxFuture<Answer<Rope>>, permit: Permit, produce: bool) {
+        self.overlapping &= produce;
+        self.pending.push_back(Pending { answer, permit });
+    }
+
+    fn sent(&mut self, result: io::Result<()>) -> Result<(), Ended> {
+        self.last_progress = Instant::now();
+        Ok(result?)
+    }
+
+    /// When the connection ends if nothing happens; `None` is never. Requests that wait for data or a sync are not idleness.
+    fn give_up_at(&self) -> Option<Instant> {
+        let progress = self.last_progress.max(self.frames.last_progress());
+        if self.frames.within_frame() || !self.outbox.is_empty() {
+            return Some(progress + self.options.idle_max.unwrap_or(STALL_MAX).min(STALL_MAX));
+        }
+        if !self.pending.is_empty() {
+            return None;
+        }
+        self.options.idle_max.map(|idle| progress + idle)
+    }
+
+    fn time_up(&self, timer: &mut Pin<Box<Sleep>>) -> Result<(), Ended> {
+        let now = Instant::now();
+        match self.give_up_at() {
+            Some(at) if at <= now => Err(Ended::Idle),
+            at => {
+                timer.as_mut().reset(at.map_or(now + STALL_MAX, |at| at.min(now + STALL_MAX)));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_produce(frame: &Frame) -> bool {
+    Preamble::peek(&frame.bytes).is_some_and(|preamble| preamble.api_key == ApiKey::Produce as i16)
+}

@@ -1,0 +1,143 @@
+//! Frames: a four-byte length and so many bytes. The buffer grows with what arrives, never with what is announced.
+
+use std::io;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::budget::{Budget, Permit};
+use crate::request::Preamble;
+
+/// Bytes of the length before each frame.
+const PREFIX: usize = 4;
+/// The buffer of a connection whose frames are small.
+const CHUNK_MIN: usize = 4 * 1024;
+/// Address space reserved at once for a large frame; beyond it the buffer doubles. Untouched pages cost nothing.
+const RESERVE_EAGER: usize = 2 * 1024 * 1024;
+/// Bytes accounted at once for a large frame; beyond it the permit doubles with what has arrived.
+const ACCOUNT_EAGER: usize = 64 * 1024;
+
+/// One request as it arrived.
+#[derive(Debug)]
+pub struct Frame {
+    /// The bytes after the length.
+    pub bytes: Bytes,
+    /// The memory they occupy.
+    pub permit: Permit,
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The client closed its side between two frames.
+    #[error("closed by the client")]
+    Closed,
+    /// The client closed its side within a frame.
+    #[error("closed by the client within a frame")]
+    Torn,
+    /// A length that no request has; HTTP and TLS clients land here.
+    #[error("frame length {0} is not between {min} and {1}", min = Preamble::LEN)]
+    Length(i32, usize),
+    /// The socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Reads the frames of one connection.
+#[derive(Debug)]
+pub struct FrameReader {
+    buffer: BytesMut,
+    permit: Permit,
+    last_frame_len: usize,
+    last_progress: Instant,
+    frame_bytes_max: usize,
+    budget: Budget,
+}
+
+impl FrameReader {
+    /// A reader that refuses frames longer than `frame_bytes_max`.
+    pub fn new(frame_bytes_max: usize, budget: Budget) -> FrameReader {
+        FrameReader {
+            buffer: BytesMut::new(),
+            permit: Permit::default(),
+            last_frame_len: 0,
+            last_progress: Instant::now(),
+            frame_bytes_max,
+            budget,
+        }
+    }
+
+    /// Whether a frame has begun and is not complete.
+    pub fn within_frame(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// When bytes last arrived.
+    pub fn last_progress(&self) -> Instant {
+        self.last_progress
+    }
+
+    /// The next frame. Cancelling loses nothing.
+    pub async fn next(&mut self, stream: &TcpStream) -> Result<Frame, FrameError> {
+        loop {
+            let announced = self.announced()?;
+            if let Some(len) = announced
+                && self.buffer.len() >= PREFIX + len
+            {
+                return self.cut(len).await;
+            }
+            if self.buffer.is_empty() {
+                // An idle connection holds no buffer.
+                self.buffer = BytesMut::new();
+                stream.readable().await?;
+            }
+            let room = self.make_room(announced).await;
+            match stream.try_read_buf(&mut (&mut self.buffer).limit(room)) {
+                Ok(0) if self.buffer.is_empty() => return Err(FrameError::Closed),
+                Ok(0) => return Err(FrameError::Torn),
+                Ok(_) => self.last_progress = Instant::now(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.buffer.is_empty() {
+                        stream.readable().await?;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The length of the frame that has begun, once its prefix is there and in range.
+    fn announced(&self) -> Result<Option<usize>, FrameError> {
+        let Some((prefix, _)) = self.buffer.split_first_chunk::<PREFIX>() else { return Ok(None) };
+        let len = i32::from_be_bytes(*prefix);
+        match usize::try_from(len) {
+            Ok(size) if size >= Preamble::LEN && size <= self.frame_bytes_max => Ok(Some(size)),
+            _ => Err(FrameError::Length(len, self.frame_bytes_max)),
+        }
+    }
+
+    /// Accounts for and reserves the next stretch of the buffer; returns how many bytes may be read into it.
+    async fn make_room(&mut self, announced: Option<usize>) -> usize {
+        let have = self.buffer.len();
+        let Some(len) = announced else {
+            let chunk = (PREFIX + self.last_frame_len).clamp(CHUNK_MIN, ACCOUNT_EAGER);
+            self.buffer.reserve(chunk);
+            return chunk;
+        };
+        let end = PREFIX + len;
+        let accounted = end.min((2 * have).max(ACCOUNT_EAGER));
+        self.budget.raise(&mut self.permit, accounted).await;
+        let capacity = end.min((2 * have).max(RESERVE_EAGER));
+        self.buffer.reserve(capacity - have);
+        accounted - have
+    }
+
+    async fn cut(&mut self, len: usize) -> Result<Frame, FrameError> {
+        self.budget.raise(&mut self.permit, PREFIX + len).await;
+        self.last_frame_len = len;
+        let mut bytes = self.buffer.split_to(PREFIX + len).freeze();
+        bytes.advance(PREFIX);
+        Ok(Frame { bytes, permit: std::mem::take(&mut self.permit) })
+    }
+}
