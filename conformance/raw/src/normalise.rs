@@ -124,7 +124,8 @@ impl<'a> Normaliser<'a> {
         {
             topics.retain(|topic| !self.is_foreign(&topic["name"]));
             topics.sort_by_key(|topic| topic["name"].to_string());
-            for partitions in topics.iter_mut().filter_map(|topic| topic["partitions"].as_array_mut()) {
+            let lists = topics.iter_mut().filter_map(|topic| topic.get_mut("partitions")?.as_array_mut());
+            for partitions in lists {
                 partitions.sort_by_key(|partition| partition["partitionIndex"].as_i64());
             }
         }
