@@ -10,6 +10,8 @@ from lib.wire import Wire
 
 MIB = 1 << 20
 PARTITIONS = 3
+# Below, kafka-python falls back to protocols that have neither headers nor sessions.
+GUESSED_AT_LEAST = [2, 3]
 
 
 def refused(agent: Agent, op: str, **arguments: object) -> str:
@@ -33,6 +35,13 @@ def metadata(agent: Agent, wire: Wire) -> None:
     expect(seen(agent, name) == PARTITIONS, f"{seen(agent, name)} partitions listed, not {PARTITIONS}")
     wire.delete_topic(name)
     expect(seen(agent, name) is None, "still listed after its deletion")
+
+
+def concluded_version(agent: Agent) -> str:
+    """What a client that guesses the broker's version from its APIs makes of it."""
+    version = agent.call("version")["version"]
+    expect(version >= GUESSED_AT_LEAST, f"{version}, not at least {GUESSED_AT_LEAST}")
+    return ".".join(map(str, version))
 
 
 def administer(agent: Agent, wire: Wire) -> None:
@@ -111,6 +120,8 @@ def run(context: Context) -> None:
         with Wire(context.broker.port) as wire, context.agent(client) as agent:
             if "topics" in client.ops:
                 check(f"topics: seen and gone by {name}", lambda: metadata(agent, wire))
+            if "version" in client.ops:
+                check(f"topics: broker version as {name} guesses it", lambda: concluded_version(agent))
             if "admin" in client.ops:
                 check(f"topics: made and deleted by {name}", lambda: administer(agent, wire))
             if "autocreate" in client.ops:

@@ -3,11 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kaas.example/conformance/agent"
@@ -123,11 +125,14 @@ func consume(c agent.Command) (agent.Answer, error) {
 			return nil, fmt.Errorf("%d of %d records missing", c.Count-out.Count, c.Count)
 		}
 		for _, failed := range fetches.Errors() {
-			// A kept consumer outlives restarts and recreated topics, whose errors it reports and then retries.
-			if closing {
+			switch {
+			case closing:
 				return nil, failed.Err
+			case errors.Is(failed.Err, kerr.UnknownTopicID):
+				startOver(client, failed.Topic, failed.Partition)
+			default: // a kept consumer outlives restarts, whose errors the library retries
+				fmt.Fprintln(os.Stderr, "fetch:", failed.Err)
 			}
-			fmt.Fprintln(os.Stderr, "fetch:", failed.Err)
 		}
 		for _, record := range fetches.Records() {
 			if err := out.Write(fromKgo(record)); err != nil {
@@ -136,6 +141,12 @@ func consume(c agent.Command) (agent.Answer, error) {
 		}
 	}
 	return agent.Answer{"records": out.Count}, out.Close()
+}
+
+// startOver is what the library wants of an application whose topic was deleted and made anew.
+func startOver(client *kgo.Client, topic string, partition int32) {
+	client.PurgeTopicsFromConsuming(topic)
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}})
 }
 
 func idle(c agent.Command) (agent.Answer, error) {
