@@ -30,6 +30,8 @@ pub(crate) struct Broker<'a> {
     pub schemas: &'a Schemas,
     /// The host and port that it advertises, and its id.
     pub advertised: (String, i64, i64),
+    /// The leader epoch of a new partition.
+    pub first_epoch: i64,
     /// The topic whose leader epoch has moved, if there is one.
     pub aged: Option<Topic>,
 }
@@ -38,10 +40,14 @@ impl<'a> Broker<'a> {
     /// Asks a broker who it is.
     pub(crate) fn at(address: &str, schemas: &'a Schemas) -> Result<Self> {
         let advertised = (String::new(), 0, 0);
-        let mut broker = Self { address: address.to_owned(), schemas, advertised, aged: None };
+        let mut broker =
+            Self { address: address.to_owned(), schemas, advertised, first_epoch: 0, aged: None };
         let node = &broker.ask("Metadata", 12, &json!({ "topics": [] }))?["brokers"][0];
         broker.advertised =
             (text(&node["host"])?.to_owned(), number(&node["port"])?, number(&node["nodeId"])?);
+        let probe = format!("raw-{:x}-probe", std::process::id());
+        broker.first_epoch = broker.create(&json!({ "name": probe }))?.epoch;
+        broker.delete(&[probe])?;
         let aged = broker.ready(AGED).or_else(|_| broker.create(&json!({ "name": AGED })))?;
         // Kafka fetches its first block of producer ids when it is first asked, and answers later.
         let body = json!({ "transactionalId": null, "transactionTimeoutMs": 60_000 });

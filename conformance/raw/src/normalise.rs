@@ -119,6 +119,14 @@ impl<'a> Normaliser<'a> {
             map.insert("apiKeys".to_owned(), ranges);
         }
         let is_metadata = map.contains_key("brokers");
+        // Kafka keeps these in hash maps, or shuffles them: topics of Metadata, CreateTopics and DeleteTopics, and
+        // whatever Produce answers. Fetch and ListOffsets keep the order of the request.
+        if let Some(Value::Array(topics)) = map.get_mut("topics")
+            && topics.iter().all(|topic| topic.get("errorCode").is_some())
+            && !is_metadata
+        {
+            topics.sort_by_key(|topic| topic["name"].to_string());
+        }
         if let Some(Value::Array(topics)) = map.get_mut("topics")
             && is_metadata
         {
@@ -129,7 +137,6 @@ impl<'a> Normaliser<'a> {
                 partitions.sort_by_key(|partition| partition["partitionIndex"].as_i64());
             }
         }
-        // Kafka keeps these in hash maps, or shuffles them.
         if let Some(Value::Array(responses)) = map.get_mut("responses")
             && responses.iter().all(|one| one.get("name").is_some())
         {

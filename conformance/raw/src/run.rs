@@ -27,26 +27,26 @@ pub(crate) fn run(broker: &Broker<'_>, case: &Case, index: usize) -> Result<Tran
     let mut names = Names::new(prefix.clone());
     names.set("now", now_ms().into());
     names.set("node", broker.advertised.2.into());
-    let mut base_epoch = None;
+    names.set("nodeName", broker.advertised.2.to_string().into());
+    let mut base_epoch = broker.first_epoch;
     for topic in &case.topics {
         let name = topic["name"].as_str().context("a topic's name")?.trim_start_matches('$').to_owned();
         let made = broker.create(&names.resolve(&Value::Object(topic.clone()))?)?;
         names.set(&format!("id:{name}"), made.id);
-        base_epoch.get_or_insert(made.epoch);
     }
     if case.aged {
         let aged = broker.aged.as_ref().context("the broker must have been restarted since its first run")?;
         names.set("aged", AGED.into());
         names.set("id:aged", aged.id.clone());
-        base_epoch = Some(aged.epoch);
+        base_epoch = aged.epoch;
     }
-    names.set("epoch", base_epoch.unwrap_or(0).into());
+    names.set("epoch", base_epoch.into());
     let mut script = Script { broker, case, names, connections: BTreeMap::new(), seen: Vec::new() };
     let outcome = script.steps();
     broker.delete(script.names.topics())?;
     outcome?;
     let (host, port, node) = broker.advertised.clone();
-    let facts = Facts { host, port, node, prefix, epoch: base_epoch.unwrap_or(0) };
+    let facts = Facts { host, port, node, prefix, epoch: base_epoch };
     let mut normaliser = Normaliser::new(&facts);
     Ok(script.seen.into_iter().map(|answer| normaliser.apply(answer)).collect())
 }
