@@ -24,13 +24,16 @@ pub struct DamagedState {
     pub why: String,
 }
 
+/// The state, laid out for people.
 pub(crate) fn encode<T: Serialize>(state: &T) -> io::Result<Vec<u8>> {
-    let mut value = serde_json::to_value(state)?;
-    let crc = checksum(&value)?;
-    if let Value::Object(members) = &mut value {
-        members.insert(CRC_KEY.to_owned(), Value::from(crc));
-    }
-    let mut bytes = serde_json::to_vec_pretty(&value)?;
+    let mut bytes = serde_json::to_vec_pretty(&with_checksum(state)?)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// The state on one line, for what may be large.
+pub(crate) fn encode_compact<T: Serialize>(state: &T) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(&with_checksum(state)?)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
@@ -56,6 +59,15 @@ pub(crate) fn load<T: DeserializeOwned>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn with_checksum<T: Serialize>(state: &T) -> io::Result<Value> {
+    let mut value = serde_json::to_value(state)?;
+    let crc = checksum(&value)?;
+    if let Value::Object(members) = &mut value {
+        members.insert(CRC_KEY.to_owned(), Value::from(crc));
+    }
+    Ok(value)
 }
 
 fn checksum(value: &Value) -> io::Result<u32> {

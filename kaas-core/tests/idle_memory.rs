@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use kaas_core::{Engine, EngineOptions, TopicSpec};
+use kaas_core::{AppendOptions, Engine, EngineOptions, LogConfig, RecordBatchBuilder, TopicSpec};
 
 /// The most heap that an idle partition may take.
 const IDLE_BYTES_MAX: usize = 5 << 10;
@@ -54,4 +54,22 @@ fn an_idle_partition_costs_little_memory_and_no_descriptor() {
     let engine = Engine::open(EngineOptions::at(dir.path()).unwrap()).unwrap();
     assert_eq!(engine.topics().by_name("idle").unwrap().partitions.len(), PARTITIONS as usize);
     assert_eq!(descriptors(), files);
+    drop(engine);
+    rolled_segments_are_closed();
+}
+
+/// Part of the one test, because descriptors are counted for the whole process.
+fn rolled_segments_are_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = LogConfig { segment_bytes: 200, ..LogConfig::default() };
+    let engine =
+        Engine::open(EngineOptions::at(dir.path()).unwrap().resolve(move |_| config.clone())).unwrap();
+    let topic = engine.create_topic(TopicSpec::new("busy", 1)).unwrap();
+    let before = descriptors();
+    for _ in 0..50 {
+        let batch = RecordBatchBuilder::new().push(None, Some(&[0; 90]), 0).build();
+        topic.partitions[0].append(batch, AppendOptions::default()).unwrap().wait().unwrap();
+    }
+    // The active segment, and few of the fifty others.
+    assert!(descriptors() - before <= 6, "{} descriptors", descriptors() - before);
 }

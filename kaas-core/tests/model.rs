@@ -222,7 +222,7 @@ impl Subject {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_log_is_a_vector_of_batches_whatever_happens_to_its_engine(steps in steps()) {

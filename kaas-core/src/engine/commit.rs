@@ -278,7 +278,7 @@ impl Committer {
     /// Goes on under a new epoch when the segment of the present one cannot be trusted any more.
     fn give_up_segment(&mut self, key: u64) {
         let Some(Slot { partition, writer: Some(writer), .. }) = self.slots.get_mut(&key) else { return };
-        match writer.give_up_segment(&self.context) {
+        match writer.give_up_segment(&self.context, partition) {
             Ok(None) => {}
             Ok(Some(NewEpoch { epoch, sealed, sealed_bytes })) => {
                 partition.begin_epoch(epoch, &sealed, sealed_bytes);

@@ -264,7 +264,7 @@ impl Inner {
                 return Err(OpenError::DuplicateTopic { name, first, second });
             }
             self.announce(&topic);
-            image = image.with(topic);
+            image.insert(topic);
         }
         self.topics.store(Arc::new(image));
         Ok(())

@@ -79,9 +79,13 @@ impl Topics {
 
     pub(crate) fn with(&self, topic: Arc<Topic>) -> Self {
         let mut next = self.next();
-        next.names.insert(topic.id, topic.name.clone());
-        next.by_name.insert(topic.name.clone(), topic);
+        next.insert(topic);
         next
+    }
+
+    pub(crate) fn insert(&mut self, topic: Arc<Topic>) {
+        self.names.insert(topic.id, topic.name.clone());
+        self.by_name.insert(topic.name.clone(), topic);
     }
 
     pub(crate) fn without(&self, topic: &Topic) -> Self {

@@ -50,7 +50,7 @@ pub(crate) fn store(
 ) -> Result<(), StorageError> {
     if checkpoint.has_producers {
         let offset = checkpoint.offset;
-        let bytes = state_file::encode(&Snapshot { offset, producers })?;
+        let bytes = state_file::encode_compact(&Snapshot { offset, producers })?;
         replace_file(volume, &format!("{dir}/{}", producers_file(offset)), &bytes, false)?;
     }
     // One directory sync makes both names durable; neither is relied on before recovery has checked it.

@@ -239,6 +239,7 @@ impl Partition {
 
     /// Checks `batches` (one v2 batch) and fixes its place in the log; never waits for the disk.
     ///
+    /// The batch is held in memory until it is written; whoever calls bounds how many are under way.
     /// The returned future resolves when the batch is committed: synced as `flush_messages` demands,
     /// and visible to readers. Dropping it does not take the append back.
     ///
@@ -262,11 +263,14 @@ impl Partition {
     /// keep `watcher` alive as long as it should count, and read again after registering.
     pub fn watch(&self, watcher: &Arc<dyn Wake>) {
         let mut state = self.state.lock();
-        if matches!(state.status, Status::Online | Status::Suspended) {
-            state.watchers.add(watcher);
-        } else {
-            drop(state);
-            watcher.wake();
+        match state.status {
+            Status::Online | Status::Suspended => state.watchers.add(watcher),
+            // Nothing moves any more, and reads still work: there is nothing to be woken for.
+            Status::Closed => {}
+            Status::Offline(_) | Status::Deleted => {
+                drop(state);
+                watcher.wake();
+            }
         }
     }
 

@@ -17,7 +17,7 @@ const BATCHES_KEPT: usize = 5;
 const EXPIRE_MIN: usize = 1024;
 
 /// One appended batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AppendedBatch {
     pub(crate) first_sequence: i32,
     pub(crate) last_sequence: i32,
@@ -28,6 +28,7 @@ pub(crate) struct AppendedBatch {
 
 /// What is known about one producer. `Copy`, so that undoing is a plain store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "StoredProducer", from = "StoredProducer")]
 pub(crate) struct Producer {
     epoch: i16,
     last_append_ms: i64,
@@ -58,7 +59,46 @@ pub(crate) struct Producers {
     expire_at: usize,
 }
 
+/// A producer as it is stored: epoch, last append, and per batch its sequences, offsets and timestamp.
+#[derive(Serialize, Deserialize)]
+struct StoredProducer(i16, i64, Vec<(i32, i32, i64, i64, i64)>);
+
+impl From<Producer> for StoredProducer {
+    fn from(producer: Producer) -> Self {
+        let stored = |batch: &AppendedBatch| {
+            let AppendedBatch { first_sequence, last_sequence, base_offset, last_offset, timestamp } = *batch;
+            (first_sequence, last_sequence, base_offset, last_offset, timestamp)
+        };
+        Self(producer.epoch, producer.last_append_ms, producer.batches().iter().map(stored).collect())
+    }
+}
+
+impl From<StoredProducer> for Producer {
+    fn from(StoredProducer(epoch, last_append_ms, stored): StoredProducer) -> Self {
+        let mut producer = Self { epoch, last_append_ms, kept: 0, batches: Default::default() };
+        for (first_sequence, last_sequence, base_offset, last_offset, timestamp) in stored {
+            producer.remember(AppendedBatch {
+                first_sequence,
+                last_sequence,
+                base_offset,
+                last_offset,
+                timestamp,
+            });
+        }
+        producer
+    }
+}
+
 impl Producer {
+    fn remember(&mut self, batch: AppendedBatch) {
+        if usize::from(self.kept) >= BATCHES_KEPT {
+            self.batches.rotate_left(1);
+            self.kept = BATCHES_KEPT as u8 - 1;
+        }
+        self.batches[usize::from(self.kept)] = batch;
+        self.kept += 1;
+    }
+
     fn batches(&self) -> &[AppendedBatch] {
         &self.batches[..usize::from(self.kept).min(BATCHES_KEPT)]
     }
@@ -115,18 +155,13 @@ impl Producers {
                 batches: Default::default(),
             },
         };
-        if usize::from(after.kept) >= BATCHES_KEPT {
-            after.batches.rotate_left(1);
-            after.kept = BATCHES_KEPT as u8 - 1;
-        }
-        after.batches[usize::from(after.kept)] = AppendedBatch {
+        after.remember(AppendedBatch {
             first_sequence: header.base_sequence,
             last_sequence: last_sequence(header),
             base_offset: header.base_offset,
             last_offset: header.last_offset(),
             timestamp: header.max_timestamp,
-        };
-        after.kept += 1;
+        });
         after.last_append_ms = now_ms;
         self.by_id.insert(header.producer_id, after);
         Some(Undo { producer_id: header.producer_id, before })
@@ -224,6 +259,16 @@ mod tests {
             table.undo(undo);
         }
         assert_eq!(table, before);
+    }
+
+    #[test]
+    fn a_stored_table_is_the_same_table() {
+        let mut table = Producers::default();
+        for n in 0..9 {
+            table.append(&batch(i64::from(n % 2), 1, n, 1, i64::from(n)), i64::from(n));
+        }
+        let stored = serde_json::to_value(&table).unwrap();
+        assert_eq!(serde_json::from_value::<Producers>(stored).unwrap(), table);
     }
 
     #[test]

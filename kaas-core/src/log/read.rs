@@ -226,7 +226,8 @@ impl Partition {
         Ok((file, end))
     }
 
-    fn keep_open(&self, segment: &Arc<Segment>) {
+    /// Notes that a rolled segment is open, and closes the one that was opened longest ago.
+    pub(super) fn keep_open(&self, segment: &Arc<Segment>) {
         let closed = self.with_readable(|state| {
             state.read_rolled.push_back(Arc::clone(segment));
             (state.read_rolled.len() > ROLLED_OPEN_MAX).then(|| state.read_rolled.pop_front()).flatten()

@@ -66,6 +66,8 @@ struct Active {
     position: u64,
     synced: u64,
     checkpointed: u64,
+    /// How much of the segment its stored index covers.
+    indexed: u64,
     unsynced_records: u64,
     /// A failed write could not be cut away yet.
     untrimmed: bool,
@@ -186,8 +188,11 @@ impl Writer {
             active.file.sync_data().inspect_err(|_| active.failed = true)?;
             active.synced = active.position;
         }
-        if active.checkpointed < active.synced {
+        if active.indexed < active.position {
             active.segment.store_index(&*context.volume)?;
+            active.indexed = active.position;
+        }
+        if active.checkpointed < active.synced {
             self.checkpoint(context, partition)?;
         }
         Ok(())
@@ -212,6 +217,7 @@ impl Writer {
     pub(crate) fn give_up_segment(
         &mut self,
         context: &WriteContext,
+        partition: &Partition,
     ) -> Result<Option<NewEpoch>, RecoverError> {
         let Some(active) = self.active.take_if(|active| active.failed) else { return Ok(None) };
         let Active { segment, position, checkpointed, .. } = active;
@@ -222,6 +228,7 @@ impl Writer {
         self.epoch_seen = self.epoch;
         self.claimed = false;
         self.claim_attempted = false;
+        partition.keep_open(&segment);
         Ok(Some(NewEpoch { epoch: self.epoch, sealed: segment, sealed_bytes: position }))
     }
 
@@ -304,6 +311,7 @@ impl Writer {
                     position,
                     synced,
                     checkpointed,
+                    indexed: 0,
                     unsynced_records,
                     untrimmed,
                     failed,
@@ -329,7 +337,9 @@ impl Writer {
     /// Finishes the active segment: everything in it is durable before the next one exists.
     fn roll(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         self.finish(context, partition)?;
-        self.active = None;
+        if let Some(active) = self.active.take() {
+            partition.keep_open(&active.segment);
+        }
         Ok(())
     }
 
@@ -346,6 +356,7 @@ impl Writer {
             position,
             synced,
             checkpointed,
+            indexed: 0,
             unsynced_records,
             untrimmed: false,
             failed: false,
