@@ -1,5 +1,6 @@
 //! One partition's log: segments, indexes, producer state, recovery, reading and writing.
 
+mod append;
 mod checkpoint;
 mod claim;
 mod index;
@@ -9,16 +10,19 @@ mod read;
 mod recover;
 mod scan;
 mod segment;
+mod state;
 mod timestamps;
 mod wake;
 mod writer;
 
-pub use partition::{AppendOptions, Appended, Offsets, Origin, Partition, PendingAppend};
+pub use append::{AppendOptions, Appended, Offsets, Origin, PendingAppend};
+pub use partition::Partition;
 pub use read::{AbortedTxn, Isolation, Read, ReadData, ReadSpec, Slice};
 pub use timestamps::TimestampHit;
 pub use wake::Wake;
 
-pub(crate) use partition::{Group, PartitionParts};
+pub(crate) use append::Group;
+pub(crate) use partition::PartitionParts;
 pub(crate) use recover::{RecoverContext, RecoverError, recover};
 pub(crate) use scan::{ScanError, Scanner};
 pub(crate) use writer::{NewEpoch, WriteContext, Writer, Written};

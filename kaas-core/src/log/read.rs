@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::partition::{Partition, State};
+use super::partition::Partition;
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
+use super::state::State;
 use crate::error::{OffsetOutOfRange, ReadError};
 use crate::layout::SegmentFile;
 use crate::volume::VolumeFile;
@@ -38,7 +39,7 @@ pub struct ReadSpec {
     pub offset: i64,
     /// Most bytes to return.
     pub bytes_max: usize,
-    /// Return the first batch whole, though it be larger than `bytes_max` (KIP-74).
+    /// Return the first batch whole, though it be larger than `bytes_max` (KIP-74); otherwise nothing when it does not fit.
     pub at_least_one_batch: bool,
     /// Which records may be seen.
     pub isolation: Isolation,
@@ -191,6 +192,10 @@ impl Partition {
             let (file, end) = self.open_segment(&place, spec.blocking)?;
             if let Some((position, first_bytes)) = self.locate(&place, &*file, end, spec)? {
                 let wanted = spec.bytes_max as u64;
+                if !spec.at_least_one_batch && wanted < first_bytes {
+                    // A part of the first batch is of no use to anyone.
+                    return Ok(Slice::Empty);
+                }
                 let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
                 let len = wanted.min(end - position).min(u64::from(u32::MAX));
                 return cut(&file, position, len as u32, spec.blocking);
@@ -247,7 +252,7 @@ impl Partition {
     ) -> Result<Option<(u64, u64)>, Stop> {
         if let Some(position) = place.exact.filter(|position| *position < end) {
             let left = end - position;
-            if !spec.at_least_one_batch || left <= spec.bytes_max as u64 {
+            if left <= spec.bytes_max as u64 {
                 return Ok(Some((position, 0)));
             }
             let mut scanner = Scanner::new(file, position, end, spec.blocking);

@@ -4,9 +4,10 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
+use super::append::{Group, PendingBatch};
 use super::checkpoint::{self, Checkpoint};
 use super::claim::{self, Claim, Seal};
-use super::partition::{Group, Partition, PendingBatch};
+use super::partition::Partition;
 use super::producers::Producers;
 use super::recover::{RecoverError, verify_prefix};
 use super::scan::ScanError;

@@ -4,7 +4,9 @@
 //! the changes between the two. A directory does the same with its names. A crash keeps some of the unsynced
 //! changes, by choice of the test: none, all, any subset, or writes torn at sectors.
 
-use std::collections::{BTreeMap, HashMap};
+mod tree;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,12 +14,8 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use self::tree::{DirChange, DirNode, FileChange, FileNode, Node, ROOT, Random, Tree};
 use super::{Access, DirEntry, Volume, VolumeFile};
-
-/// A write may be torn between sectors of this many bytes.
-const SECTOR_BYTES: usize = 512;
-
-const ROOT: usize = 0;
 
 /// A kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,122 +99,16 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    nodes: Vec<Node>,
+    tree: Tree,
     ops: u64,
     counts: HashMap<OpKind, u64>,
     crash_at: Option<u64>,
     crashed: bool,
     plan: Option<FaultPlan>,
     watchers: Vec<Watcher>,
-    capacity: Option<u64>,
     cold: bool,
     stall: Option<(OpKind, String)>,
     stalled: usize,
-}
-
-#[derive(Clone)]
-enum Node {
-    File(FileNode),
-    Dir(DirNode),
-}
-
-#[derive(Clone, Default)]
-struct FileNode {
-    current: Vec<u8>,
-    durable: Vec<u8>,
-    unsynced: Vec<FileChange>,
-}
-
-#[derive(Clone)]
-enum FileChange {
-    Write { position: usize, bytes: Vec<u8> },
-    SetLen(usize),
-}
-
-#[derive(Clone, Default)]
-struct DirNode {
-    current: BTreeMap<String, usize>,
-    durable: BTreeMap<String, usize>,
-    unsynced: Vec<DirChange>,
-}
-
-#[derive(Clone)]
-enum DirChange {
-    Link(String, usize),
-    Unlink(String),
-    Rename { from: String, to: String, node: usize },
-}
-
-impl FileChange {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        match self {
-            Self::SetLen(len) => bytes.resize(*len, 0),
-            Self::Write { position, bytes: written } => {
-                let end = position + written.len();
-                bytes.resize(bytes.len().max(end), 0);
-                bytes[*position..end].copy_from_slice(written);
-            }
-        }
-    }
-
-    /// Applies only some sectors of a write.
-    fn apply_torn(&self, bytes: &mut Vec<u8>, random: &mut Random) {
-        let Self::Write { position, bytes: written } = self else { return self.apply(bytes) };
-        for (index, sector) in written.chunks(SECTOR_BYTES).enumerate() {
-            if random.coin() {
-                let position = position + index * SECTOR_BYTES;
-                Self::Write { position, bytes: sector.to_vec() }.apply(bytes);
-            }
-        }
-    }
-}
-
-impl DirChange {
-    fn apply(&self, names: &mut BTreeMap<String, usize>) {
-        match self {
-            Self::Link(name, node) => {
-                names.insert(name.clone(), *node);
-            }
-            Self::Unlink(name) => {
-                names.remove(name);
-            }
-            Self::Rename { from, to, node } => {
-                names.remove(from);
-                names.insert(to.clone(), *node);
-            }
-        }
-    }
-}
-
-impl DirNode {
-    fn change(&mut self, change: DirChange) {
-        change.apply(&mut self.current);
-        self.unsynced.push(change);
-    }
-}
-
-impl FileNode {
-    fn change(&mut self, change: FileChange) {
-        change.apply(&mut self.current);
-        self.unsynced.push(change);
-    }
-}
-
-/// A small generator, so that a seed means the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn coin(&mut self) -> bool {
-        self.next() & 1 == 1
-    }
 }
 
 impl fmt::Debug for MemVolume {
@@ -275,7 +167,7 @@ impl MemVolume {
 
     /// Limits the bytes of all files together; writes beyond fail with `ENOSPC`.
     pub fn set_capacity(&self, bytes: Option<u64>) {
-        self.shared.state.lock().capacity = bytes;
+        self.shared.state.lock().tree.capacity = bytes;
     }
 
     /// Whether reads that may not wait find nothing in memory.
@@ -309,7 +201,7 @@ impl MemVolume {
             Node::File(file) => file.unsynced.len(),
             Node::Dir(dir) => dir.unsynced.len(),
         };
-        state.nodes.iter().map(unsynced).sum()
+        state.tree.nodes.iter().map(unsynced).sum()
     }
 
     /// The volume as it is found after a crash now.
@@ -326,7 +218,7 @@ impl MemVolume {
             }
         };
         let mut tear = Random(if let CrashKeep::Torn(seed) = keep { !seed } else { 0 });
-        let mut nodes = self.shared.state.lock().nodes.clone();
+        let mut nodes = self.shared.state.lock().tree.nodes.clone();
         for node in &mut nodes {
             match node {
                 Node::Dir(dir) => {
@@ -355,8 +247,8 @@ impl MemVolume {
     /// `NotFound`.
     pub fn contents(&self, path: &str) -> io::Result<Vec<u8>> {
         let state = self.shared.state.lock();
-        let node = state.find(path)?;
-        Ok(state.file(node)?.current.clone())
+        let node = state.tree.find(path)?;
+        Ok(state.tree.file(node)?.current.clone())
     }
 
     /// Changes a file behind the engine's back, durably.
@@ -365,8 +257,8 @@ impl MemVolume {
     /// `NotFound`.
     pub fn tamper(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let mut state = self.shared.state.lock();
-        let node = state.find(path)?;
-        let file = state.file_mut(node)?;
+        let node = state.tree.find(path)?;
+        let file = state.tree.file_mut(node)?;
         change(&mut file.current);
         file.durable = file.current.clone();
         file.unsynced.clear();
@@ -377,12 +269,13 @@ impl MemVolume {
     pub fn files(&self) -> Vec<String> {
         let state = self.shared.state.lock();
         let mut files = Vec::new();
-        state.collect(ROOT, String::new(), &mut files);
+        state.tree.collect(ROOT, String::new(), &mut files);
         files
     }
 
     fn from_nodes(nodes: Vec<Node>) -> Self {
-        let state = Mutex::new(State { nodes, ..State::default() });
+        let tree = Tree { nodes, capacity: None };
+        let state = Mutex::new(State { tree, ..State::default() });
         Self { shared: Arc::new(Shared { state, changed: Condvar::new() }) }
     }
 }
@@ -443,90 +336,6 @@ fn power_cut() -> io::Error {
     io::Error::other("the power is cut")
 }
 
-impl State {
-    fn find(&self, path: &str) -> io::Result<usize> {
-        path.split('/').filter(|part| !part.is_empty()).try_fold(ROOT, |node, name| {
-            self.dir(node)?.current.get(name).copied().ok_or_else(|| ErrorKind::NotFound.into())
-        })
-    }
-
-    fn parent<'a>(&self, path: &'a str) -> io::Result<(usize, &'a str)> {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        Ok((self.find(super::parent(path))?, name))
-    }
-
-    fn dir(&self, node: usize) -> io::Result<&DirNode> {
-        match &self.nodes[node] {
-            Node::Dir(dir) => Ok(dir),
-            Node::File(_) => Err(ErrorKind::NotADirectory.into()),
-        }
-    }
-
-    fn dir_mut(&mut self, node: usize) -> io::Result<&mut DirNode> {
-        match &mut self.nodes[node] {
-            Node::Dir(dir) => Ok(dir),
-            Node::File(_) => Err(ErrorKind::NotADirectory.into()),
-        }
-    }
-
-    fn file(&self, node: usize) -> io::Result<&FileNode> {
-        match &self.nodes[node] {
-            Node::File(file) => Ok(file),
-            Node::Dir(_) => Err(ErrorKind::IsADirectory.into()),
-        }
-    }
-
-    fn file_mut(&mut self, node: usize) -> io::Result<&mut FileNode> {
-        match &mut self.nodes[node] {
-            Node::File(file) => Ok(file),
-            Node::Dir(_) => Err(ErrorKind::IsADirectory.into()),
-        }
-    }
-
-    fn link_new(&mut self, path: &str, node: Node) -> io::Result<usize> {
-        let (parent, name) = self.parent(path)?;
-        if self.dir(parent)?.current.contains_key(name) {
-            return Err(ErrorKind::AlreadyExists.into());
-        }
-        self.nodes.push(node);
-        let node = self.nodes.len() - 1;
-        self.dir_mut(parent)?.change(DirChange::Link(name.to_owned(), node));
-        Ok(node)
-    }
-
-    fn bytes_used(&self) -> u64 {
-        let used = |node: &Node| if let Node::File(file) = node { file.current.len() as u64 } else { 0 };
-        self.nodes.iter().map(used).sum()
-    }
-
-    fn write(&mut self, node: usize, position: u64, bytes: Vec<u8>) -> io::Result<()> {
-        let position = usize::try_from(position).map_err(io::Error::other)?;
-        let grows = (position + bytes.len()).saturating_sub(self.file(node)?.current.len()) as u64;
-        if self.capacity.is_some_and(|capacity| self.bytes_used() + grows > capacity) {
-            return Err(io::Error::from_raw_os_error(ENOSPC));
-        }
-        if !bytes.is_empty() {
-            self.file_mut(node)?.change(FileChange::Write { position, bytes });
-        }
-        Ok(())
-    }
-
-    fn collect(&self, node: usize, path: String, files: &mut Vec<String>) {
-        match &self.nodes[node] {
-            Node::File(_) => files.push(path),
-            Node::Dir(dir) => {
-                for (name, node) in &dir.current {
-                    let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-                    self.collect(*node, path, files);
-                }
-            }
-        }
-    }
-}
-
-/// "No space left on device".
-const ENOSPC: i32 = 28;
-
 struct MemFile {
     shared: Arc<Shared>,
     node: usize,
@@ -549,58 +358,58 @@ impl MemVolume {
 impl Volume for MemVolume {
     fn create_new(&self, path: &str) -> io::Result<Arc<dyn VolumeFile>> {
         let mut state = self.shared.begin(OpKind::Create, path)?;
-        let node = state.link_new(path, Node::File(FileNode::default()))?;
+        let node = state.tree.link_new(path, Node::File(FileNode::default()))?;
         Ok(self.handle(node, path, true))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn VolumeFile>> {
         let state = self.shared.begin(OpKind::Open, path)?;
-        let node = state.find(path)?;
-        state.file(node)?;
+        let node = state.tree.find(path)?;
+        state.tree.file(node)?;
         Ok(self.handle(node, path, access == Access::ReadWrite))
     }
 
     fn create_dir(&self, path: &str) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::CreateDir, path)?;
-        state.link_new(path, Node::Dir(DirNode::default())).map(|_| ())
+        state.tree.link_new(path, Node::Dir(DirNode::default())).map(|_| ())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::Rename, from)?;
-        let node = state.find(from)?;
-        let ((from_dir, from), (to_dir, to)) = (state.parent(from)?, state.parent(to)?);
+        let node = state.tree.find(from)?;
+        let ((from_dir, from), (to_dir, to)) = (state.tree.parent(from)?, state.tree.parent(to)?);
         if from_dir != to_dir {
             return Err(ErrorKind::Unsupported.into());
         }
         let (from, to) = (from.to_owned(), to.to_owned());
-        state.dir_mut(from_dir)?.change(DirChange::Rename { from, to, node });
+        state.tree.dir_mut(from_dir)?.change(DirChange::Rename { from, to, node });
         Ok(())
     }
 
     fn remove_file(&self, path: &str) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::Remove, path)?;
-        let node = state.find(path)?;
-        state.file(node)?;
-        let (parent, name) = state.parent(path)?;
-        state.dir_mut(parent)?.change(DirChange::Unlink(name.to_owned()));
+        let node = state.tree.find(path)?;
+        state.tree.file(node)?;
+        let (parent, name) = state.tree.parent(path)?;
+        state.tree.dir_mut(parent)?.change(DirChange::Unlink(name.to_owned()));
         Ok(())
     }
 
     fn remove_dir(&self, path: &str) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::Remove, path)?;
-        let node = state.find(path)?;
-        if !state.dir(node)?.current.is_empty() {
+        let node = state.tree.find(path)?;
+        if !state.tree.dir(node)?.current.is_empty() {
             return Err(ErrorKind::DirectoryNotEmpty.into());
         }
-        let (parent, name) = state.parent(path)?;
-        state.dir_mut(parent)?.change(DirChange::Unlink(name.to_owned()));
+        let (parent, name) = state.tree.parent(path)?;
+        state.tree.dir_mut(parent)?.change(DirChange::Unlink(name.to_owned()));
         Ok(())
     }
 
     fn sync_dir(&self, path: &str) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::SyncDir, path)?;
-        let node = state.find(path)?;
-        let dir = state.dir_mut(node)?;
+        let node = state.tree.find(path)?;
+        let dir = state.tree.dir_mut(node)?;
         dir.unsynced.clear();
         dir.durable = dir.current.clone();
         Ok(())
@@ -608,10 +417,10 @@ impl Volume for MemVolume {
 
     fn list(&self, path: &str) -> io::Result<Vec<DirEntry>> {
         let state = self.shared.begin(OpKind::List, path)?;
-        let names = &state.dir(state.find(path)?)?.current;
+        let names = &state.tree.dir(state.tree.find(path)?)?.current;
         let entry = |(name, node): (&String, &usize)| DirEntry {
             name: name.clone(),
-            is_dir: matches!(state.nodes[*node], Node::Dir(_)),
+            is_dir: matches!(state.tree.nodes[*node], Node::Dir(_)),
         };
         Ok(names.iter().map(entry).collect())
     }
@@ -624,11 +433,11 @@ impl VolumeFile for MemFile {
         }
         let mut bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         match self.shared.begin(OpKind::Write, &self.path) {
-            Ok(mut state) => state.write(self.node, position, bytes),
+            Ok(mut state) => state.tree.write(self.node, position, bytes),
             Err(Failure { error, torn, mut state }) => {
                 if let Some(torn) = torn {
                     bytes.truncate(torn);
-                    state.write(self.node, position, bytes)?;
+                    state.tree.write(self.node, position, bytes)?;
                 }
                 Err(error)
             }
@@ -637,7 +446,7 @@ impl VolumeFile for MemFile {
 
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         let state = self.shared.begin(OpKind::Read, &self.path)?;
-        let bytes = &state.file(self.node)?.current;
+        let bytes = &state.tree.file(self.node)?.current;
         let start = usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
         let read = buf.len().min(bytes.len() - start);
         buf[..read].copy_from_slice(&bytes[start..start + read]);
@@ -654,7 +463,7 @@ impl VolumeFile for MemFile {
     fn sync_data(&self) -> io::Result<()> {
         match self.shared.begin(OpKind::Sync, &self.path) {
             Ok(mut state) => {
-                let file = state.file_mut(self.node)?;
+                let file = state.tree.file_mut(self.node)?;
                 for change in std::mem::take(&mut file.unsynced) {
                     change.apply(&mut file.durable);
                 }
@@ -662,7 +471,7 @@ impl VolumeFile for MemFile {
             }
             Err(Failure { error, mut state, .. }) => {
                 if !state.crashed {
-                    state.file_mut(self.node)?.unsynced.clear();
+                    state.tree.file_mut(self.node)?.unsynced.clear();
                 }
                 Err(error)
             }
@@ -672,18 +481,18 @@ impl VolumeFile for MemFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::SetLen, &self.path)?;
         let len = usize::try_from(len).map_err(io::Error::other)?;
-        state.file_mut(self.node)?.change(FileChange::SetLen(len));
+        state.tree.file_mut(self.node)?.change(FileChange::SetLen(len));
         Ok(())
     }
 
     fn byte_len(&self) -> io::Result<u64> {
         let state = self.shared.begin(OpKind::Read, &self.path)?;
-        Ok(state.file(self.node)?.current.len() as u64)
+        Ok(state.tree.file(self.node)?.current.len() as u64)
     }
 
     fn drop_cache(&self) -> io::Result<()> {
         let mut state = self.shared.begin(OpKind::Read, &self.path)?;
-        let file = state.file_mut(self.node)?;
+        let file = state.tree.file_mut(self.node)?;
         file.current = file.durable.clone();
         for change in &file.unsynced {
             change.apply(&mut file.current);

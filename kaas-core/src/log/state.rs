@@ -1,0 +1,216 @@
+//! What the lock of a partition guards, and the decisions that are made under it. Nothing here waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::append::{Appended, Group, Offsets, PendingBatch, Waiter};
+use super::producers::{AppendedBatch, Producers, Verdict};
+use super::recover::Recovered;
+use super::segment::Segment;
+use super::wake::Watchers;
+use super::writer::WriterSeed;
+
+use crate::error::{AppendError, Offline};
+use crate::record::{BASE_OFFSET_AT, LEADER_EPOCH_AT, ValidBatch};
+
+/// Commit positions remembered for readers at the end of the log.
+const RECENT_ENDS_MAX: usize = 64;
+
+/// A retry of a batch that is itself not committed yet.
+pub(super) struct Follower {
+    last_offset: i64,
+    pub(super) result: Appended,
+    pub(super) waiter: Waiter,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Status {
+    Online,
+    /// Between a failed sync and the epoch that continues behind it: reads go on.
+    Suspended,
+    Offline(Offline),
+    Deleted,
+    Closed,
+}
+
+pub(super) struct State {
+    pub(super) status: Status,
+    pub(super) epoch: i32,
+    pub(super) epochs: Vec<(i32, i64)>,
+    pub(super) log_start: i64,
+    pub(super) high_watermark: i64,
+    pub(super) log_end: i64,
+    pub(super) segments: Vec<Arc<Segment>>,
+    /// High watermarks of the last commits and where they are in the last segment, oldest first.
+    pub(super) recent_ends: VecDeque<(i64, u64)>,
+    /// Rolled segments with an open descriptor, least recently opened first.
+    pub(super) read_rolled: VecDeque<Arc<Segment>>,
+    pub(super) pending: VecDeque<PendingBatch>,
+    /// The commit loop knows that there is something to do here.
+    pub(super) queued: bool,
+    followers: Vec<Follower>,
+    pub(super) producers: Producers,
+    pub(super) watchers: Watchers,
+    pub(super) seed: Option<WriterSeed>,
+}
+
+impl State {
+    pub(super) fn new(status: Status, log: Option<Recovered>) -> Self {
+        let mut state = Self {
+            status,
+            epoch: 1,
+            epochs: Vec::new(),
+            log_start: 0,
+            high_watermark: 0,
+            log_end: 0,
+            segments: Vec::new(),
+            recent_ends: VecDeque::new(),
+            read_rolled: VecDeque::new(),
+            pending: VecDeque::new(),
+            queued: false,
+            followers: Vec::new(),
+            producers: Producers::default(),
+            watchers: Watchers::default(),
+            seed: None,
+        };
+        if let Some(log) = log {
+            let active = log.active.and_then(|checkpointed| {
+                let segment = Arc::clone(log.segments.last()?);
+                let position = segment.visible()?;
+                Some((segment, position, checkpointed))
+            });
+            state.seed = Some(WriterSeed {
+                epoch: log.epoch,
+                claimed: log.claimed,
+                epoch_seen: log.epoch_seen,
+                active,
+                log_end: log.log_end,
+            });
+            state.epoch = log.epoch;
+            state.epochs = log.epochs;
+            state.log_start = log.log_start;
+            state.high_watermark = log.log_end;
+            state.log_end = log.log_end;
+            state.segments = log.segments;
+            state.producers = log.producers;
+        }
+        state
+    }
+
+    pub(super) fn offsets(&self) -> Offsets {
+        Offsets {
+            log_start: self.log_start,
+            // Transactional batches are refused, so every record is decided.
+            last_stable: self.high_watermark,
+            high_watermark: self.high_watermark,
+            log_end: self.log_end,
+        }
+    }
+
+    pub(super) fn gone(&self) -> Option<AppendError> {
+        match &self.status {
+            Status::Online | Status::Suspended | Status::Closed => None,
+            Status::Offline(offline) => Some(offline.clone().into()),
+            Status::Deleted => Some(AppendError::Deleted),
+        }
+    }
+
+    /// Gives the batch its place. True when the commit loop must be told.
+    pub(super) fn enqueue(
+        &mut self,
+        batch: ValidBatch,
+        now_ms: i64,
+        producer_expiration_ms: i64,
+        waiter: Waiter,
+    ) -> Result<bool, AppendError> {
+        if let Some(error) = self.gone() {
+            return Err(error);
+        }
+        match self.status {
+            Status::Closed => return Err(AppendError::Closed),
+            Status::Suspended => {
+                let error = std::io::Error::other("a sync failed, and the log is being verified");
+                return Err(AppendError::Storage(error.into()));
+            }
+            _ => {}
+        }
+        if let Verdict::Duplicate(original) = self.producers.check(&batch.header)? {
+            self.follow(original, waiter);
+            return Ok(false);
+        }
+        let ValidBatch { mut header, mut head_bytes, body } = batch;
+        header.base_offset = self.log_end;
+        header.leader_epoch = self.epoch;
+        head_bytes[BASE_OFFSET_AT..BASE_OFFSET_AT + 8].copy_from_slice(&header.base_offset.to_be_bytes());
+        head_bytes[LEADER_EPOCH_AT..LEADER_EPOCH_AT + 4].copy_from_slice(&header.leader_epoch.to_be_bytes());
+        let result = Appended {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            log_append_time_ms: if header.is_log_append_time() { header.max_timestamp } else { -1 },
+            log_start_offset: self.log_start,
+            duplicate: false,
+        };
+        self.producers.expire(now_ms, producer_expiration_ms);
+        let undo = self.producers.append(&header, now_ms);
+        self.log_end = header.next_offset();
+        self.pending.push_back(PendingBatch { header, head_bytes, body, undo, waiter, result });
+        Ok(!std::mem::replace(&mut self.queued, true))
+    }
+
+    /// Answers a retry with the original's place: at once, or when the original is committed.
+    fn follow(&mut self, original: AppendedBatch, waiter: Waiter) {
+        // Kafka names the original's timestamp here, whatever the topic's timestamp type.
+        let AppendedBatch { base_offset, last_offset, timestamp: log_append_time_ms, .. } = original;
+        let log_start_offset = self.log_start;
+        let result =
+            Appended { base_offset, last_offset, log_append_time_ms, log_start_offset, duplicate: true };
+        if last_offset < self.high_watermark {
+            let _ = waiter.send(Ok(result));
+        } else {
+            self.followers.push(Follower { last_offset, result, waiter });
+        }
+    }
+
+    pub(super) fn advance(&mut self, group: &Group) {
+        let known = self.segments.last().is_some_and(|last| Arc::ptr_eq(last, &group.segment));
+        if !known {
+            self.segments.push(Arc::clone(&group.segment));
+            self.recent_ends.clear();
+        }
+        group.segment.set_visible(group.end_position);
+        if self.recent_ends.len() >= RECENT_ENDS_MAX {
+            self.recent_ends.pop_front();
+        }
+        self.recent_ends.push_back((group.end_offset, group.end_position));
+        self.high_watermark = group.end_offset;
+    }
+
+    /// True when the commit loop has more to do here; else it must be told of the next append.
+    pub(super) fn settle_queue(&mut self) -> bool {
+        self.queued = !self.pending.is_empty();
+        self.queued
+    }
+
+    pub(super) fn take_followers(&mut self) -> Vec<Follower> {
+        if self.followers.is_empty() {
+            return Vec::new();
+        }
+        let committed = self.high_watermark;
+        let (done, waiting) = std::mem::take(&mut self.followers)
+            .into_iter()
+            .partition(|f: &Follower| f.last_offset < committed);
+        self.followers = waiting;
+        done
+    }
+
+    /// Undoes everything above the high watermark, newest first; returns who waited for it.
+    pub(super) fn roll_back(&mut self, group: Vec<PendingBatch>) -> Vec<Waiter> {
+        let pending: Vec<PendingBatch> = group.into_iter().chain(self.pending.drain(..)).collect();
+        for undo in pending.iter().rev().filter_map(|batch| batch.undo) {
+            self.producers.undo(undo);
+        }
+        self.log_end = self.high_watermark;
+        let followers = std::mem::take(&mut self.followers).into_iter().map(|follower| follower.waiter);
+        pending.into_iter().map(|batch| batch.waiter).chain(followers).collect()
+    }
+}
