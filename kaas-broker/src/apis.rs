@@ -58,7 +58,11 @@ const _: () = {
     let mut at = 0;
     while at < APIS.len() {
         let (api, valid) = (&APIS[at], APIS[at].key.info().valid);
-        assert!(api.versions.min >= valid.min && api.versions.max <= valid.max && api.versions.min <= api.versions.max);
+        assert!(
+            api.versions.min >= valid.min
+                && api.versions.max <= valid.max
+                && api.versions.min <= api.versions.max
+        );
         assert!(at == 0 || (APIS[at - 1].key as i16) < (api.key as i16));
         at += 1;
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 /// The banner of a broker that is ready.
 pub fn banner(folder: &Path, free_bytes: Option<u64>, listeners: &[(String, i32)]) -> String {
-    let addresses: Vec<String> = listeners.iter().map(|(host, port)| format!("{}:{port}", bracketed(host))).collect();
+    let addresses: Vec<String> =
+        listeners.iter().map(|(host, port)| format!("{}:{port}", bracketed(host))).collect();
     let first = addresses.first().map_or("", String::as_str);
     let free = free_bytes.map(|bytes| format!(" ({} free)", human(bytes))).unwrap_or_default();
     let mut text = String::new();
@@ -49,7 +50,8 @@ mod tests {
 
     #[test]
     fn the_banner_has_ten_lines_at_most_and_commands_that_can_be_pasted() {
-        let text = banner(Path::new("/data"), Some(3 << 30), &[("::1".to_owned(), 9092), ("b".to_owned(), 1)]);
+        let text =
+            banner(Path::new("/data"), Some(3 << 30), &[("::1".to_owned(), 9092), ("b".to_owned(), 1)]);
         assert!(text.lines().count() <= 10);
         assert!(text.contains("/data (3.0 GiB free)"));
         assert!(text.contains("kcat -P -b [::1]:9092"));

@@ -56,6 +56,9 @@ mod tests {
         let fixed = listener("0.0.0.0:9092", "", Some(("kaas.example".to_owned(), 19092)));
         assert_eq!(fixed.told(reached), ("kaas.example".to_owned(), 19092));
         assert_eq!(listener("[::]:9092", "", None).told(reached), ("10.1.2.3".to_owned(), 9092));
-        assert_eq!(listener("127.0.0.1:9092", "localhost", None).told(reached), ("localhost".to_owned(), 9092));
+        assert_eq!(
+            listener("127.0.0.1:9092", "localhost", None).told(reached),
+            ("localhost".to_owned(), 9092)
+        );
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use kaas_proto::{RequestBody, ResponseBody};
 use kaas_proto::{ApiRequest, ErrorCode};
+use kaas_proto::{RequestBody, ResponseBody};
 use tower::Service;
 
 use crate::broker::Broker;

@@ -85,7 +85,9 @@ async fn open_engine(config: Arc<BrokerConfig>) -> anyhow::Result<Engine> {
         let options = EngineOptions::at(&config.log_dir)?
             .broker_id(config.node_id)
             .resolve(move |overrides| resolve::log_config(overrides, &layers))
-            .producer_id_expiration_ms(i64::try_from(config.producer_id_expiration.as_millis()).unwrap_or(i64::MAX))
+            .producer_id_expiration_ms(
+                i64::try_from(config.producer_id_expiration.as_millis()).unwrap_or(i64::MAX),
+            )
             .sync_parallelism(config.sync_parallelism);
         Engine::open(options)
     };

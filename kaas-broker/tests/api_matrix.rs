@@ -19,10 +19,8 @@ fn the_book_shows_the_programs_table() {
 #[test]
 fn a_running_broker_advertises_the_table_and_answers_each_api_in_it() {
     let kaas = Kaas::start();
-    let request = ApiVersionsRequest {
-        client_software_name: "test".into(),
-        client_software_version: "1".into(),
-    };
+    let request =
+        ApiVersionsRequest { client_software_name: "test".into(), client_software_version: "1".into() };
     for version in 0..=3 {
         let answer = kaas.connect().call(&request, version);
         let advertised: Vec<_> =

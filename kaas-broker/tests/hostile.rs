@@ -35,7 +35,9 @@ fn send_until_closed(kaas: &Kaas, bytes: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => answer,
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("the connection was left open"),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+            panic!("the connection was left open")
+        }
         Err(_) => answer,
     }
 }

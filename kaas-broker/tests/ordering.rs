@@ -2,8 +2,8 @@
 
 mod support;
 
-use kaas_proto::messages::{FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest};
 use kaas_proto::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kaas_proto::messages::{FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest};
 use support::{Kaas, fetch, produce};
 
 fn no_topics() -> MetadataRequest {
@@ -61,7 +61,12 @@ fn a_request_behind_a_produce_sees_its_effect() {
     let kaas = Kaas::start();
     let mut client = kaas.connect();
     client.create_topic("t", 1);
-    let partition = ListOffsetsPartition { partition_index: 0, timestamp: -1, current_leader_epoch: -1, ..Default::default() };
+    let partition = ListOffsetsPartition {
+        partition_index: 0,
+        timestamp: -1,
+        current_leader_epoch: -1,
+        ..Default::default()
+    };
     let topic = ListOffsetsTopic { name: "t".into(), partitions: vec![partition] };
     let list = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
     for n in 1..=10 {

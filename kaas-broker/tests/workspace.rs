@@ -19,7 +19,8 @@ fn crates_depend_only_on_those_below_them() {
         .unwrap();
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for (name, allowed) in ALLOWED {
-        let package = metadata["packages"].as_array().unwrap().iter().find(|package| package["name"] == *name).unwrap();
+        let package =
+            metadata["packages"].as_array().unwrap().iter().find(|package| package["name"] == *name).unwrap();
         let used: BTreeSet<&str> = package["dependencies"]
             .as_array()
             .unwrap()

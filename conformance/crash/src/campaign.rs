@@ -63,7 +63,8 @@ pub(crate) struct Outcome {
 /// Runs `count` crashes, or fewer when a promise is broken.
 pub(crate) fn run(program: &Program, mut crash: Crash, count: usize, seed: u64) -> anyhow::Result<Outcome> {
     let ledger = Ledger::new(PARTITIONS);
-    let mut producers: Vec<Producer> = (0..PRODUCERS).map(|number| Producer::new(number, PARTITIONS, seed)).collect();
+    let mut producers: Vec<Producer> =
+        (0..PRODUCERS).map(|number| Producer::new(number, PARTITIONS, seed)).collect();
     let mut random = Random::new(seed);
     let mut outcome = Outcome::default();
     for round in 0..count {
@@ -152,7 +153,9 @@ fn finish(
         match producer.settle(broker.address, ledger) {
             Ok(()) => {}
             Err(Stopped::Violated(violation)) => outcome.violations.push(violation),
-            Err(Stopped::Broken(why)) => outcome.violations.push(Violation(format!("a retry was refused: {why}"))),
+            Err(Stopped::Broken(why)) => {
+                outcome.violations.push(Violation(format!("a retry was refused: {why}")))
+            }
         }
     }
     outcome.violations.extend(compare(&broker, ledger)?);

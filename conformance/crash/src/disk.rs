@@ -62,7 +62,8 @@ impl Drop for Disk {
 }
 
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = Command::new(program).args(arguments).output().with_context(|| format!("cannot run {program}"))?;
+    let output =
+        Command::new(program).args(arguments).output().with_context(|| format!("cannot run {program}"))?;
     anyhow::ensure!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }

@@ -69,11 +69,16 @@ impl Ledger {
         Self::note(&mut self.partitions[partition].lock().served, partition, offset, value)
     }
 
-    fn note(map: &mut BTreeMap<i64, Value>, partition: usize, offset: i64, value: Value) -> Result<(), Violation> {
+    fn note(
+        map: &mut BTreeMap<i64, Value>,
+        partition: usize,
+        offset: i64,
+        value: Value,
+    ) -> Result<(), Violation> {
         match map.insert(offset, value) {
-            Some(before) if before != value => {
-                Err(Violation(format!("partition {partition}, offset {offset}: first {before}, then {value}")))
-            }
+            Some(before) if before != value => Err(Violation(format!(
+                "partition {partition}, offset {offset}: first {before}, then {value}"
+            ))),
             _ => Ok(()),
         }
     }

@@ -55,7 +55,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let seed = arguments.seed.unwrap_or_else(|| u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let seed =
+        arguments.seed.unwrap_or_else(|| u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     println!("seed {seed}");
     let program = |env| Program { path: arguments.kaas.clone(), env };
     let mut passed = true;
@@ -67,7 +68,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if arguments.power_cuts > 0 && arguments.mutants.is_empty() {
         let folder = tempfile::tempdir()?;
         let crash = Crash::Power(Box::new(Disk::create(folder.path())?));
-        passed &= report("power cuts", &campaign::run(&program(Vec::new()), crash, arguments.power_cuts, seed)?);
+        passed &=
+            report("power cuts", &campaign::run(&program(Vec::new()), crash, arguments.power_cuts, seed)?);
     }
     for mutant in &arguments.mutants {
         let folder = tempfile::tempdir()?;
@@ -76,7 +78,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         let outcome = campaign::run(&program(env), crash, arguments.power_cuts, seed)?;
         let killed = !outcome.violations.is_empty();
         let first = outcome.violations.first().map_or("", |violation| violation.0.as_str());
-        println!("mutant {mutant}: {} after {} power cuts {first}", if killed { "found" } else { "MISSED" }, outcome.crashes);
+        println!(
+            "mutant {mutant}: {} after {} power cuts {first}",
+            if killed { "found" } else { "MISSED" },
+            outcome.crashes
+        );
         passed &= killed;
     }
     Ok(passed)

@@ -90,7 +90,11 @@ impl Producer {
         Ok(())
     }
 
-    fn produce_for_ever(&mut self, address: SocketAddr, ledger: &Ledger) -> Result<std::convert::Infallible, Stopped> {
+    fn produce_for_ever(
+        &mut self,
+        address: SocketAddr,
+        ledger: &Ledger,
+    ) -> Result<std::convert::Infallible, Stopped> {
         let mut client = self.connect(address)?;
         self.resend(&mut client)?;
         loop {
@@ -151,7 +155,10 @@ impl Producer {
         if row.error_code != 0 {
             return Err(Stopped::Broken(format!("code {}: {:?}", row.error_code, row.error_message)));
         }
-        let batch = self.unacknowledged.pop_front().ok_or_else(|| Stopped::Broken("an answer too many".to_owned()))?;
+        let batch = self
+            .unacknowledged
+            .pop_front()
+            .ok_or_else(|| Stopped::Broken("an answer too many".to_owned()))?;
         for at in 0..batch.count {
             let value = Value { producer: self.number, sequence: batch.first + at };
             ledger.acknowledge(batch.partition, row.base_offset + i64::from(at), value)?;

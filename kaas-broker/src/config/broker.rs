@@ -89,7 +89,7 @@ pub const BROKER: &[Def] = &[
     row("message.max.bytes", Int, Some("1048588"), Range(0, MAX), Live, "The default of max.message.bytes."),
     row("min.insync.replicas", Int, Some("1"), Range(1, MAX), Idle(NO_REPLICATION), "The default of min.insync.replicas."),
     row("node.id", Int, Some("-1"), Any, Live,
-        "The number of this broker, 0 or more; 0 when neither it nor broker.id is set."),
+        "The number of this broker, 0 or more; 1 when neither it nor broker.id is set."),
     row("num.partitions", Int, Some("1"), Range(1, MAX), Live,
         "The number of partitions of topics that are created without one."),
     row("num.recovery.threads.per.data.dir", Int, Some("1"), Range(1, MAX), Live,

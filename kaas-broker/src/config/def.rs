@@ -100,16 +100,19 @@ pub struct InvalidValue {
 impl Def {
     /// The canonical text of `raw`, once its type and its check hold.
     pub fn normalise(&self, raw: &str) -> Result<String, InvalidValue> {
-        let refuse =
-            |why: String| InvalidValue { key: self.name.to_owned(), value: raw.to_owned(), why };
+        let refuse = |why: String| InvalidValue { key: self.name.to_owned(), value: raw.to_owned(), why };
         let text = raw.trim();
         let canonical = match self.kind {
             Kind::Boolean if text.eq_ignore_ascii_case("true") => "true".to_owned(),
             Kind::Boolean if text.eq_ignore_ascii_case("false") => "false".to_owned(),
             Kind::Boolean => return Err(refuse("Expected value to be either true or false".to_owned())),
             Kind::Int => integer::<i32>(text).ok_or_else(|| refuse("Not a number of type INT".to_owned()))?,
-            Kind::Short => integer::<i16>(text).ok_or_else(|| refuse("Not a number of type SHORT".to_owned()))?,
-            Kind::Long => integer::<i64>(text).ok_or_else(|| refuse("Not a number of type LONG".to_owned()))?,
+            Kind::Short => {
+                integer::<i16>(text).ok_or_else(|| refuse("Not a number of type SHORT".to_owned()))?
+            }
+            Kind::Long => {
+                integer::<i64>(text).ok_or_else(|| refuse("Not a number of type LONG".to_owned()))?
+            }
             Kind::Double => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => format!("{number:?}"),
                 _ => return Err(refuse("Not a number of type DOUBLE".to_owned())),

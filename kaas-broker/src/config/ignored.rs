@@ -42,7 +42,9 @@ const IGNORED: &[(&str, &[&str])] = &[
 pub fn reason(key: &str) -> Option<&'static str> {
     IGNORED
         .iter()
-        .find(|(_, keys)| keys.iter().any(|known| key == *known || (known.ends_with('.') && key.starts_with(known))))
+        .find(|(_, keys)| {
+            keys.iter().any(|known| key == *known || (known.ends_with('.') && key.starts_with(known)))
+        })
         .map(|(reason, _)| *reason)
 }
 

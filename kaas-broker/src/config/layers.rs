@@ -141,7 +141,11 @@ impl Layers {
     pub fn set(&mut self, key: &str, value: &str, origin: Origin) -> Result<(), ConfigError> {
         let Some(def) = broker::find(key) else {
             let Some(reason) = ignored::reason(key) else {
-                return Err(ConfigError::Unknown { key: key.to_owned(), origin, nearest: suggest::broker_key(key) });
+                return Err(ConfigError::Unknown {
+                    key: key.to_owned(),
+                    origin,
+                    nearest: suggest::broker_key(key),
+                });
             };
             self.warnings.push(format!("{key} ({origin}) does nothing here: {reason}"));
             return Ok(());
@@ -191,13 +195,17 @@ mod tests {
     #[test]
     fn the_later_layer_wins_and_says_who_it_is() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        std::io::Write::write_all(&mut file, b"num.partitions=3\nmessage.max.bytes = 5\nnode.id: 1\n").unwrap();
+        std::io::Write::write_all(&mut file, b"num.partitions=3\nmessage.max.bytes = 5\nnode.id: 1\n")
+            .unwrap();
         let env = [("KAAS_NUM_PARTITIONS", "4"), ("KAAS_NODE_ID", "2"), ("PATH", "/bin")];
         let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let layers = Layers::load(Some(file.path()), env, &["node.id=3".to_owned()]).unwrap();
         assert_eq!(layers.get("message.max.bytes"), Some("5"));
         assert_eq!(layers.get("num.partitions"), Some("4"));
-        assert_eq!(layers.setting("num.partitions").unwrap().origin, Origin::Env("KAAS_NUM_PARTITIONS".to_owned()));
+        assert_eq!(
+            layers.setting("num.partitions").unwrap().origin,
+            Origin::Env("KAAS_NUM_PARTITIONS".to_owned())
+        );
         assert_eq!(layers.get("node.id"), Some("3"));
         assert_eq!(layers.get("fetch.max.bytes"), Some("57671680"));
     }

@@ -1,7 +1,9 @@
 //! The topic-level keys of Kafka 3.7 and the broker key that gives each its default.
 
 use super::def::{Check, Def, Effect, Kind};
-use super::reasons::{DISK_FULL_COPY, LATER_CLEANER, LATER_RETENTION, NO_REPLICATION, NO_TIERING, ONE_FORMAT};
+use super::reasons::{
+    DISK_FULL_COPY, LATER_CLEANER, LATER_RETENTION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
+};
 
 /// One topic-level key.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use super::{ConfigError, Endpoint, Layers, listeners};
 
+/// The number of a broker that nobody numbered.
+const NODE_ID_DEFAULT: i64 = 1;
+
 /// Typed values of the broker-level keys, and the layers they came from.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
@@ -57,7 +60,7 @@ impl BrokerConfig {
     pub fn new(layers: Layers) -> Result<BrokerConfig, ConfigError> {
         let read = Reader(&layers);
         let node_id = match (read.int("node.id"), read.int("broker.id")) {
-            (-1, -1) => 0,
+            (-1, -1) => NODE_ID_DEFAULT,
             (-1, id) => id,
             (id, _) => id,
         };
@@ -101,7 +104,10 @@ struct Reader<'a>(&'a Layers);
 
 impl Reader<'_> {
     fn int(&self, key: &str) -> i64 {
-        self.0.get(key).and_then(|value| value.parse().ok()).expect("the table checks numbers and gives defaults")
+        self.0
+            .get(key)
+            .and_then(|value| value.parse().ok())
+            .expect("the table checks numbers and gives defaults")
     }
 
     fn size(&self, key: &str) -> usize {
@@ -146,14 +152,16 @@ mod tests {
     #[test]
     fn defaults_are_complete() {
         let config = of(&[("log.dirs", "/data")]).unwrap();
-        assert_eq!(config.node_id, 0);
+        assert_eq!(config.node_id, 1);
         assert_eq!(config.request_bytes_max, 104857600);
         assert_eq!(config.connection_idle_max, Some(Duration::from_secs(600)));
     }
 
     #[test]
     fn negative_values_mean_no_bound_and_odd_ones_are_refused() {
-        let config = of(&[("log.dir", "/d"), ("queued.max.request.bytes", "-1"), ("connections.max.idle.ms", "-1")]).unwrap();
+        let config =
+            of(&[("log.dir", "/d"), ("queued.max.request.bytes", "-1"), ("connections.max.idle.ms", "-1")])
+                .unwrap();
         assert_eq!((config.request_memory_max, config.connection_idle_max), (None, None));
         assert!(of(&[("log.dir", "/d"), ("node.id", "-7")]).is_err());
         assert!(of(&[("log.dirs", "/a,/b")]).is_err());

@@ -48,23 +48,21 @@ impl Handler<CreateTopicsRequest> for Broker {
         }
         let mut budget = PARTITIONS_PER_REQUEST_MAX;
         let mut topics = Vec::with_capacity(counts.len());
+        let mut twice = Vec::new();
         for topic in &request.topics {
-            let Some(count) = counts.remove(&topic.name) else { continue };
-            let result = if count > 1 {
-                Err(ApiError::because(ErrorCode::InvalidRequest, "Duplicate topic name."))
-            } else {
-                self.create_one(topic, request.validate_only, &mut budget).await
-            };
-            topics.push(match result {
-                Ok(created) => created,
-                Err(error) => CreatableTopicResult {
-                    name: topic.name.clone(),
-                    error_code: error.code.code(),
-                    error_message: Some(error.message()),
-                    ..Default::default()
-                },
-            });
+            match counts.remove(&topic.name) {
+                Some(1) => {}
+                Some(_) => {
+                    let error = ApiError::because(ErrorCode::InvalidRequest, "Duplicate topic name.");
+                    twice.push(failed(&topic.name, &error));
+                    continue;
+                }
+                None => continue,
+            }
+            let result = self.create_one(topic, request.validate_only, &mut budget).await;
+            topics.push(result.unwrap_or_else(|error| failed(&topic.name, &error)));
         }
+        topics.append(&mut twice);
         Ok(Reply::Now(Answer::Send(CreateTopicsResponse { topics, ..Default::default() })))
     }
 }
@@ -85,7 +83,8 @@ impl Broker {
         let partitions = i32::try_from(spec.partitions).unwrap_or(i32::MAX);
         let configs = self.describe(&spec.config);
         let topic_id = if validate_only {
-            Uuid::nil()
+            // An id like the one that the topic would get.
+            Uuid::new_v4()
         } else {
             let created = self.blocking(move |broker| broker.engine.create_topic(spec)).await?;
             created.map_err(|error| refusal(&error))?.id
@@ -108,11 +107,8 @@ impl Broker {
             return Err(ApiError::because(ErrorCode::TopicAlreadyExists, why));
         }
         self.check_collision(&topic.name)?;
-        let (partitions, replication_factor) = if topic.assignments.is_empty() {
-            self.counts(topic)?
-        } else {
-            self.assigned(topic)?
-        };
+        let (partitions, replication_factor) =
+            if topic.assignments.is_empty() { self.counts(topic)? } else { self.assigned(topic)? };
         let mut config = Overrides::new();
         for entry in &topic.configs {
             let value = resolve::check(&entry.name, entry.value.as_deref())
@@ -131,7 +127,8 @@ impl Broker {
             }
             factor => factor,
         };
-        let partitions = if topic.num_partitions == DEFAULT { self.config.num_partitions } else { topic.num_partitions };
+        let partitions =
+            if topic.num_partitions == DEFAULT { self.config.num_partitions } else { topic.num_partitions };
         match u32::try_from(partitions) {
             Ok(count) if count > 0 => Ok((count, replication_factor)),
             _ => {
@@ -155,21 +152,31 @@ impl Broker {
             ));
         }
         let wrong = |why: String| ApiError::because(ErrorCode::InvalidReplicaAssignment, why);
-        let mut indexes: Vec<i32> = topic.assignments.iter().map(|assignment| assignment.partition_index).collect();
+        let mut indexes: Vec<i32> =
+            topic.assignments.iter().map(|assignment| assignment.partition_index).collect();
         indexes.sort_unstable();
         if indexes.iter().enumerate().any(|(at, index)| usize::try_from(*index) != Ok(at)) {
             return Err(wrong("partitions should be a consecutive 0-based integer sequence".to_owned()));
         }
         for assignment in &topic.assignments {
             match assignment.broker_ids.as_slice() {
-                [] => return Err(wrong("The manual partition assignment includes an empty replica list.".to_owned())),
+                [] => {
+                    return Err(wrong(
+                        "The manual partition assignment includes an empty replica list.".to_owned(),
+                    ));
+                }
                 [broker] if *broker == self.config.node_id => {}
                 [broker] => {
-                    let why = format!("The manual partition assignment includes broker {broker}, but no such broker is registered.");
+                    let why = format!(
+                        "The manual partition assignment includes broker {broker}, but no such broker is registered."
+                    );
                     return Err(wrong(why));
                 }
                 brokers => {
-                    let why = format!("The manual partition assignment includes {} brokers, but there is one.", brokers.len());
+                    let why = format!(
+                        "The manual partition assignment includes {} brokers, but there is one.",
+                        brokers.len()
+                    );
                     return Err(wrong(why));
                 }
             }
@@ -207,6 +214,15 @@ impl Broker {
     }
 }
 
+fn failed(name: &KStr, error: &ApiError) -> CreatableTopicResult {
+    CreatableTopicResult {
+        name: name.clone(),
+        error_code: error.code.code(),
+        error_message: Some(error.message()),
+        ..Default::default()
+    }
+}
+
 fn refusal(error: &CreateTopicError) -> ApiError {
     ApiError::because(create_topic_code(error), error.to_string())
 }
@@ -218,7 +234,9 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
     } else if name == "." || name == ".." {
         "Topic name is invalid: '.' or '..' is not allowed".to_owned()
     } else if name.len() > NAME_BYTES_MAX {
-        format!("Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_BYTES_MAX}")
+        format!(
+            "Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_BYTES_MAX}"
+        )
     } else if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
         format!(
             "Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

@@ -28,7 +28,11 @@ impl Handler<DeleteTopicsRequest> for Broker {
     ) -> Result<Reply<DeleteTopicsResponse>, ApiError> {
         if !self.config.delete_topic_enable {
             let old = cx.version < DISABLED_CODE_FROM;
-            return Err(ApiError::new(if old { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled }));
+            return Err(ApiError::new(if old {
+                ErrorCode::InvalidRequest
+            } else {
+                ErrorCode::TopicDeletionDisabled
+            }));
         }
         let asked = asked(&request, cx.version);
         let mut counts: HashMap<(Option<KStr>, Uuid), usize> = HashMap::new();
@@ -85,7 +89,9 @@ impl Broker {
         let invalid = |why: &str| ApiError::because(ErrorCode::InvalidRequest, why);
         let topics = self.engine.topics();
         let found = match &topic.name {
-            None if topic.topic_id.is_nil() => return Err(invalid("Neither topic name nor id were specified.")),
+            None if topic.topic_id.is_nil() => {
+                return Err(invalid("Neither topic name nor id were specified."));
+            }
             Some(_) if !topic.topic_id.is_nil() => {
                 return Err(invalid("You may not specify both topic name and topic id."));
             }

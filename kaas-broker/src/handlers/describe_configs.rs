@@ -25,6 +25,9 @@ use crate::router::Handler;
 const TOPIC_RESOURCE: i8 = 2;
 const BROKER_RESOURCE: i8 = 4;
 
+/// The first version that tells where a value came from.
+const SOURCES_FROM: i16 = 1;
+
 /// Where a value came from (KIP-226).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -97,7 +100,7 @@ fn broker_synonyms(
 impl Handler<DescribeConfigsRequest> for Broker {
     async fn handle(
         self: Arc<Self>,
-        _: RequestCx,
+        cx: RequestCx,
         request: DescribeConfigsRequest,
     ) -> Result<Reply<DescribeConfigsResponse>, ApiError> {
         let results = request.resources.iter().map(|resource| {
@@ -108,10 +111,13 @@ impl Handler<DescribeConfigsRequest> for Broker {
             };
             DescribeConfigsResult {
                 error_code: error.as_ref().map_or(ErrorCode::None, |error| error.code).code(),
-                error_message: error.map(|error| error.message()),
+                // Kafka answers an empty sentence where it has nothing to say.
+                error_message: Some(
+                    error.and_then(|error| error.message).map(KStr::from).unwrap_or_default(),
+                ),
                 resource_type: resource.resource_type,
                 resource_name: resource.resource_name.clone(),
-                configs: rows.into_iter().map(|row| shape(row, &request)).collect(),
+                configs: rows.into_iter().map(|row| shape(row, &request, cx.version)).collect(),
             }
         });
         let results = results.collect();
@@ -130,10 +136,13 @@ impl Broker {
             }
             // The empty name asks for what was set for all brokers at run time: nothing can be.
             BROKER_RESOURCE if name.is_empty() => Vec::new(),
-            BROKER_RESOURCE if name.parse() == Ok(self.config.node_id) => broker_rows(&self.config.layers).collect(),
+            BROKER_RESOURCE if name.parse() == Ok(self.config.node_id) => {
+                broker_rows(&self.config.layers).collect()
+            }
             BROKER_RESOURCE => {
                 let own = self.config.node_id;
-                let why = format!("Unexpected broker id, expected {own} or empty string, but received {name}");
+                let why =
+                    format!("Unexpected broker id, expected {own} or empty string, but received {name}");
                 return Err(ApiError::because(ErrorCode::InvalidRequest, why));
             }
             other => {
@@ -147,7 +156,7 @@ impl Broker {
     }
 }
 
-fn shape(row: Row, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {
+fn shape(row: Row, request: &DescribeConfigsRequest, version: i16) -> DescribeConfigsResourceResult {
     let hide = |value: Option<String>| if row.sensitive { None } else { value.map(KStr::from) };
     let synonyms = row.synonyms.into_iter().map(|(name, value, source)| DescribeConfigsSynonym {
         name: KStr::from(name),
@@ -158,8 +167,9 @@ fn shape(row: Row, request: &DescribeConfigsRequest) -> DescribeConfigsResourceR
         name: KStr::from(row.name),
         value: hide(row.value),
         read_only: row.read_only,
-        is_default: row.source == Source::Default,
-        config_source: row.source as i8,
+        // Version 0 has a flag of its own, which Kafka 3.7 never sets; sources came with version 1.
+        is_default: false,
+        config_source: if version >= SOURCES_FROM { row.source as i8 } else { -1 },
         is_sensitive: row.sensitive,
         synonyms: if request.include_synonyms { synonyms.collect() } else { Vec::new() },
         config_type: row.def.kind.code(),

@@ -24,7 +24,8 @@ impl Handler<InitProducerIdRequest> for Broker {
     ) -> Result<Reply<InitProducerIdResponse>, ApiError> {
         check(&request)?;
         let id = self.blocking(|broker| broker.engine.next_producer_id()).await?;
-        let producer_id = id.map_err(|error| ApiError::because(producer_id_code(&error), error.to_string()))?;
+        let producer_id =
+            id.map_err(|error| ApiError::because(producer_id_code(&error), error.to_string()))?;
         Ok(Reply::Now(Answer::Send(InitProducerIdResponse {
             producer_id,
             producer_epoch: 0,
@@ -41,7 +42,9 @@ fn check(request: &InitProducerIdRequest) -> Result<(), ApiError> {
     match request.transactional_id.as_deref() {
         None => Ok(()),
         Some("") => Err(ApiError::new(ErrorCode::InvalidRequest)),
-        Some(_) => Err(ApiError::because(ErrorCode::UnsupportedVersion, "transactions are not served so far")),
+        Some(_) => {
+            Err(ApiError::because(ErrorCode::UnsupportedVersion, "transactions are not served so far"))
+        }
     }
 }
 

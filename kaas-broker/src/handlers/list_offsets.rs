@@ -18,6 +18,9 @@ use crate::error::{ApiError, read_code};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
 
+/// The first version whose answers carry leader epochs.
+const EPOCHS_FROM: i16 = 4;
+
 /// What a request's timestamp asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
@@ -27,15 +30,13 @@ enum Target {
     Time(i64),
 }
 
-/// The meaning of a timestamp at a version; `None` when the version does not have it.
-fn target(timestamp: i64, version: i16) -> Option<Target> {
+/// The meaning of a timestamp. Kafka 3.7 does not ask which version it came with, and takes any other negative number for a time.
+fn target(timestamp: i64) -> Target {
     match timestamp {
-        -1 => Some(Target::Latest),
-        -2 => Some(Target::Earliest),
-        -3 if version >= 7 => Some(Target::Greatest),
-        -4 if version >= 8 => Some(Target::Earliest),
-        time if time >= 0 => Some(Target::Time(time)),
-        _ => None,
+        -1 => Target::Latest,
+        -2 | -4 => Target::Earliest,
+        -3 => Target::Greatest,
+        time => Target::Time(time),
     }
 }
 
@@ -53,9 +54,11 @@ impl Handler<ListOffsetsRequest> for Broker {
         request: ListOffsetsRequest,
     ) -> Result<Reply<ListOffsetsResponse>, ApiError> {
         let read_committed = request.isolation_level == 1;
-        let searches = request.topics.iter().flat_map(|topic| &topic.partitions).any(|asked| {
-            matches!(target(asked.timestamp, cx.version), Some(Target::Time(_) | Target::Greatest))
-        });
+        let searches = request
+            .topics
+            .iter()
+            .flat_map(|topic| &topic.partitions)
+            .any(|asked| matches!(target(asked.timestamp), Target::Time(_) | Target::Greatest));
         let work = move |broker: &Broker| broker.list_offsets(request, cx.version, read_committed);
         // Looking for a time reads the log; the rest is known.
         let response = if searches { self.blocking(work).await? } else { work(&self) };
@@ -64,7 +67,12 @@ impl Handler<ListOffsetsRequest> for Broker {
 }
 
 impl Broker {
-    fn list_offsets(&self, request: ListOffsetsRequest, version: i16, read_committed: bool) -> ListOffsetsResponse {
+    fn list_offsets(
+        &self,
+        request: ListOffsetsRequest,
+        version: i16,
+        read_committed: bool,
+    ) -> ListOffsetsResponse {
         let mut seen = HashSet::new();
         let mut twice = HashSet::new();
         for topic in &request.topics {
@@ -79,9 +87,9 @@ impl Broker {
                 let found = if twice.contains(&(topic.name.clone(), asked.partition_index)) {
                     Err(ErrorCode::InvalidRequest)
                 } else {
-                    self.find_offset(&topic.name, asked, version, read_committed)
+                    self.find_offset(&topic.name, asked, read_committed)
                 };
-                shape(asked, found)
+                shape(asked, found, version)
             });
             ListOffsetsTopicResponse { partitions: partitions.collect(), name: topic.name.clone() }
         });
@@ -92,13 +100,11 @@ impl Broker {
         &self,
         topic: &str,
         asked: &ListOffsetsPartition,
-        version: i16,
         read_committed: bool,
     ) -> Result<Option<Found>, ErrorCode> {
-        let target = target(asked.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
         let partition = self.partition(topic, asked.partition_index)?;
         check_leader_epoch(asked.current_leader_epoch, partition.leader_epoch())?;
-        look_up(&partition, target, read_committed)
+        look_up(&partition, target(asked.timestamp), read_committed)
     }
 }
 
@@ -120,7 +126,11 @@ fn look_up(partition: &Partition, target: Target, read_committed: bool) -> Resul
     }))
 }
 
-fn shape(asked: &ListOffsetsPartition, found: Result<Option<Found>, ErrorCode>) -> ListOffsetsPartitionResponse {
+fn shape(
+    asked: &ListOffsetsPartition,
+    found: Result<Option<Found>, ErrorCode>,
+    version: i16,
+) -> ListOffsetsPartitionResponse {
     let nothing = Found { offset: -1, timestamp: -1, leader_epoch: -1 };
     let (error, found) = match found {
         Ok(found) => (ErrorCode::None, found.unwrap_or(nothing)),
@@ -131,7 +141,7 @@ fn shape(asked: &ListOffsetsPartition, found: Result<Option<Found>, ErrorCode>) 
         error_code: error.code(),
         timestamp: found.timestamp,
         offset: found.offset,
-        leader_epoch: found.leader_epoch,
+        leader_epoch: if version >= EPOCHS_FROM { found.leader_epoch } else { -1 },
         ..Default::default()
     }
 }
@@ -141,13 +151,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_means_what_its_version_knows() {
-        assert_eq!(target(-1, 1), Some(Target::Latest));
-        assert_eq!(target(-3, 6), None);
-        assert_eq!(target(-3, 7), Some(Target::Greatest));
-        assert_eq!(target(-4, 7), None);
-        assert_eq!(target(-4, 8), Some(Target::Earliest));
-        assert_eq!(target(-5, 8), None);
-        assert_eq!(target(0, 8), Some(Target::Time(0)));
+    fn negative_times_have_meanings_and_others_are_times() {
+        assert_eq!(target(-1), Target::Latest);
+        assert_eq!(target(-2), Target::Earliest);
+        assert_eq!(target(-3), Target::Greatest);
+        assert_eq!(target(-4), Target::Earliest);
+        assert_eq!(target(-5), Target::Time(-5));
+        assert_eq!(target(0), Target::Time(0));
     }
 }

@@ -36,7 +36,9 @@ impl Handler<MetadataRequest> for Broker {
         request: MetadataRequest,
     ) -> Result<Reply<MetadataResponse>, ApiError> {
         let named = request.topics.as_deref().unwrap_or_default();
-        if cx.version < BY_ID_FROM && named.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil()) {
+        if cx.version < BY_ID_FROM
+            && named.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_nil())
+        {
             return Err(ApiError::new(ErrorCode::InvalidRequest));
         }
         let all = request.topics.is_none() || (cx.version == 0 && named.is_empty());
@@ -73,7 +75,10 @@ impl Broker {
         self.engine.topics().iter().map(|topic| self.describe_topic(topic)).collect()
     }
 
-    async fn asked_topics(self: &Arc<Self>, request: &MetadataRequest) -> Result<Vec<MetadataResponseTopic>, ApiError> {
+    async fn asked_topics(
+        self: &Arc<Self>,
+        request: &MetadataRequest,
+    ) -> Result<Vec<MetadataResponseTopic>, ApiError> {
         let named = request.topics.as_deref().unwrap_or_default();
         let create = request.allow_auto_topic_creation && self.config.auto_create_topics;
         let mut answers = Vec::with_capacity(named.len());
@@ -95,7 +100,11 @@ impl Broker {
         }
     }
 
-    async fn topic_by_name(self: &Arc<Self>, name: &KStr, create: bool) -> Result<MetadataResponseTopic, ApiError> {
+    async fn topic_by_name(
+        self: &Arc<Self>,
+        name: &KStr,
+        create: bool,
+    ) -> Result<MetadataResponseTopic, ApiError> {
         if let Some(topic) = self.topic(name) {
             return Ok(self.describe_topic(&topic));
         }

@@ -25,7 +25,8 @@ impl Handler<OffsetForLeaderEpochRequest> for Broker {
             .topics
             .into_iter()
             .map(|topic| {
-                let partitions = topic.partitions.iter().map(|asked| self.end_of_epoch(&topic.topic, asked)).collect();
+                let partitions =
+                    topic.partitions.iter().map(|asked| self.end_of_epoch(&topic.topic, asked)).collect();
                 OffsetForLeaderTopicResult { topic: topic.topic, partitions }
             })
             .collect();

@@ -78,6 +78,8 @@ struct Connection {
     /// A frame that must wait until nothing is pending.
     held: Option<Frame>,
     outbox: Outbox,
+    /// The connection ends once the replies before this point are sent.
+    closing: bool,
     last_progress: Instant,
 }
 
@@ -93,6 +95,7 @@ pub async fn serve(stream: TcpStream, cx: Arc<ConnCx>, options: ConnOptions) -> 
         overlapping: true,
         held: None,
         outbox: Outbox::default(),
+        closing: false,
         last_progress: Instant::now(),
     };
     connection.run().await
@@ -111,6 +114,9 @@ impl Connection {
     async fn run(mut self) -> Ended {
         let mut timer = Box::pin(tokio::time::sleep(STALL_MAX));
         loop {
+            if self.closing && self.outbox.is_empty() {
+                return Ended::Refused;
+            }
             let ready = if self.pending.is_empty() { self.held.take() } else { None };
             let result = match ready {
                 Some(frame) => self.start(frame).await,
@@ -129,10 +135,11 @@ impl Connection {
     }
 
     async fn wait(&mut self, timer: &mut Pin<Box<Sleep>>) -> Event {
-        let Connection { stream, options, frames, pending, held, outbox, .. } = self;
+        let Connection { stream, options, frames, pending, held, outbox, closing, .. } = self;
         let sending = !outbox.is_empty();
         let quiet = pending.is_empty() && held.is_none() && !sending;
         let reading = held.is_none() && pending.len() < PIPELINE_MAX && !sending;
+        let answering = !*closing;
         let front = async {
             match pending.front_mut() {
                 Some(pending) => (&mut pending.answer).await,
@@ -141,7 +148,7 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            answer = front => Event::Answered(answer),
+            answer = front, if answering => Event::Answered(answer),
             result = outbox.send(stream), if sending => Event::Sent(result),
             () = options.drain.cancelled(), if quiet => Event::Drain,
             frame = frames.next(stream), if reading => Event::Arrived(frame),
@@ -163,7 +170,10 @@ impl Connection {
         match answer {
             Answer::Send(reply) => Ok(self.outbox.push(reply, permit)?),
             Answer::Silent => Ok(()),
-            Answer::Close => Err(Ended::Refused),
+            Answer::Close => {
+                self.closing = true;
+                Ok(())
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::task::{Context, Poll};
 
-use kaas_proto::{RequestBody, ResponseBody};
 use kaas_proto::header::{RequestHeader, ResponseHeader};
 use kaas_proto::{ApiKey, Message, Reader, Rope, Writer};
+use kaas_proto::{RequestBody, ResponseBody};
 use tower::Service;
 
 use crate::request::{Answer, BoxFuture, ConnError, RawRequest, Reply, Request, RequestCx};
@@ -35,7 +35,8 @@ fn decode(raw: RawRequest) -> Result<(Envelope, Request), ConnError> {
         ApiKey::try_from(raw.preamble.api_key).map_err(|_| ConnError::UnknownApi(raw.preamble.api_key))?;
     let version = raw.preamble.api_version;
     let mut reader = Reader::new(raw.frame);
-    let header = RequestHeader::decode(&mut reader, key.info().request_header_version(version)).map_err(malformed)?;
+    let header =
+        RequestHeader::decode(&mut reader, key.info().request_header_version(version)).map_err(malformed)?;
     let body = RequestBody::decode(key, version, &mut reader).map_err(malformed)?;
     let client_id = header.client_id.unwrap_or_default();
     let cx = RequestCx { conn: raw.conn, version, client_id };

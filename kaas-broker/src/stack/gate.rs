@@ -99,8 +99,14 @@ mod tests {
     #[test]
     fn only_served_keys_and_versions_pass() {
         assert_eq!(decide_on(3, 12), Decision::Pass);
-        assert_eq!(decide_on(3, 13), Decision::Refuse(ConnError::UnsupportedVersion { api_key: 3, version: 13 }));
-        assert_eq!(decide_on(3, -1), Decision::Refuse(ConnError::UnsupportedVersion { api_key: 3, version: -1 }));
+        assert_eq!(
+            decide_on(3, 13),
+            Decision::Refuse(ConnError::UnsupportedVersion { api_key: 3, version: 13 })
+        );
+        assert_eq!(
+            decide_on(3, -1),
+            Decision::Refuse(ConnError::UnsupportedVersion { api_key: 3, version: -1 })
+        );
         assert_eq!(decide_on(200, 0), Decision::Refuse(ConnError::UnknownApi(200)));
         assert_eq!(decide_on(-1, 0), Decision::Refuse(ConnError::UnknownApi(-1)));
     }

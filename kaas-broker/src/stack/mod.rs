@@ -11,8 +11,8 @@ mod trace;
 
 use std::sync::Arc;
 
-use kaas_proto::Rope;
 use kaas_proto::ResponseBody;
+use kaas_proto::Rope;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
@@ -76,10 +76,8 @@ trait Shape<S> {}
 /// Typed requests in, typed replies out, errors that close the connection.
 struct RequestErrors;
 
-impl<S> Shape<S> for RequestErrors where
-    S: Service<Request, Response = Reply<ResponseBody>, Error = ConnError>
-{
-}
+impl<S> Shape<S> for RequestErrors where S: Service<Request, Response = Reply<ResponseBody>, Error = ConnError>
+{}
 
 /// The shape below the rescue layer.
 pub(crate) trait Typed: Service<Request, Response = Reply<ResponseBody>, Error = ApiError> {}

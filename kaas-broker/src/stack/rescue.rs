@@ -4,9 +4,12 @@ use std::task::{Context, Poll};
 
 use kaas_proto::messages::{
     ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, DescribeClusterResponse,
-    DescribeConfigsResponse, InitProducerIdResponse, MetadataResponse,
-    create_topics_response::CreatableTopicResult, delete_topics_response::DeletableTopicResult,
-    describe_configs_response::DescribeConfigsResult, metadata_response::MetadataResponseTopic,
+    DescribeConfigsResponse, FetchResponse, InitProducerIdResponse, MetadataResponse,
+    create_topics_response::CreatableTopicResult,
+    delete_topics_response::DeletableTopicResult,
+    describe_configs_response::DescribeConfigsResult,
+    fetch_response::{FetchableTopicResponse, PartitionData},
+    metadata_response::MetadataResponseTopic,
 };
 use kaas_proto::{RequestBody, ResponseBody};
 use tower::Service;
@@ -38,7 +41,8 @@ fn shape(request: &RequestBody) -> Option<ErrorShape> {
         }),
         RequestBody::DescribeCluster(_) => Box::new(|error| {
             let error_message = Some(error.message());
-            DescribeClusterResponse { error_code: error.code.code(), error_message, ..Default::default() }.into()
+            DescribeClusterResponse { error_code: error.code.code(), error_message, ..Default::default() }
+                .into()
         }),
         RequestBody::InitProducerId(_) => Box::new(|error| {
             InitProducerIdResponse {
@@ -94,18 +98,42 @@ fn shape(request: &RequestBody) -> Option<ErrorShape> {
                 .map(|resource| (resource.resource_type, resource.resource_name.clone()))
                 .collect();
             Box::new(move |error| {
-                let failed = resources.into_iter().map(|(resource_type, resource_name)| DescribeConfigsResult {
-                    error_code: error.code.code(),
-                    error_message: Some(error.message()),
-                    resource_type,
-                    resource_name,
-                    ..Default::default()
-                });
+                let failed =
+                    resources.into_iter().map(|(resource_type, resource_name)| DescribeConfigsResult {
+                        error_code: error.code.code(),
+                        error_message: Some(error.message()),
+                        resource_type,
+                        resource_name,
+                        ..Default::default()
+                    });
                 DescribeConfigsResponse { results: failed.collect(), ..Default::default() }.into()
+            })
+        }
+        RequestBody::Fetch(request) if !matches!(request.isolation_level, 0 | 1) => {
+            let topics = request.topics.clone();
+            Box::new(move |error| {
+                let failed = topics.into_iter().map(|topic| FetchableTopicResponse {
+                    topic: topic.topic,
+                    topic_id: topic.topic_id,
+                    partitions: topic.partitions.iter().map(|at| failed_fetch(at.partition, error)).collect(),
+                });
+                let responses = failed.collect();
+                FetchResponse { error_code: error.code.code(), responses, ..Default::default() }.into()
             })
         }
         _ => return None,
     })
+}
+
+fn failed_fetch(partition_index: i32, error: &ApiError) -> PartitionData {
+    PartitionData {
+        partition_index,
+        error_code: error.code.code(),
+        high_watermark: -1,
+        preferred_read_replica: -1,
+        records: None,
+        ..Default::default()
+    }
 }
 
 impl<S> Service<Request> for Rescue<S>

@@ -1,5 +1,5 @@
 //! A real `kaas` process on a free port and a folder of its own, and a client that sends whatever bytes a test wants.
-#![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(dead_code, unused_imports, unreachable_pub, clippy::unwrap_used, reason = "every test file uses its own part")]
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -103,7 +103,8 @@ fn address_in(line: &str) -> Option<SocketAddr> {
     if json["message"] != "ready" {
         return None;
     }
-    let port: String = json["listeners"].as_str()?.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
+    let port: String =
+        json["listeners"].as_str()?.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
     let port = port.rsplit(',').next()?.parse().ok()?;
     Some(SocketAddr::from(([127, 0, 0, 1], port)))
 }

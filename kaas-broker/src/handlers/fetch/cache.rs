@@ -36,7 +36,12 @@ impl SessionCache {
     }
 
     /// Finds or begins the session of a request, takes its changes, and says what is to be answered.
-    pub(super) fn open(&self, request: &FetchRequest, items: Items, by_id: bool) -> Result<Context, ErrorCode> {
+    pub(super) fn open(
+        &self,
+        request: &FetchRequest,
+        items: Items,
+        by_id: bool,
+    ) -> Result<Context, ErrorCode> {
         let now = Instant::now();
         let mut slots = self.slots.lock();
         match request.session_epoch {
@@ -52,7 +57,8 @@ impl SessionCache {
                 }
                 let id = free_id(&slots);
                 let session = Arc::new(Mutex::new(Session::new(id, by_id, &wanted)));
-                let slot = Slot { session: session.clone(), created: now, last_used: now, partitions: wanted.len() };
+                let slot =
+                    Slot { session: session.clone(), created: now, last_used: now, partitions: wanted.len() };
                 slots.insert(id, slot);
                 Ok(Context::Full(wanted, session))
             }
@@ -89,7 +95,8 @@ impl SessionCache {
         }
         let unused = |slot: &Slot| now.duration_since(slot.last_used) > EVICTION_MIN;
         let oldest = slots.iter().filter(|(_, slot)| unused(slot)).min_by_key(|(_, slot)| slot.last_used);
-        let yields = |slot: &Slot| now.duration_since(slot.created) > EVICTION_MIN && slot.partitions < partitions;
+        let yields =
+            |slot: &Slot| now.duration_since(slot.created) > EVICTION_MIN && slot.partitions < partitions;
         let smallest = slots.iter().filter(|(_, slot)| yields(slot)).min_by_key(|(_, slot)| slot.partitions);
         let Some(id) = oldest.or(smallest).map(|(id, _)| *id) else { return false };
         slots.remove(&id);
@@ -121,6 +128,7 @@ mod tests {
         let item = |partition| Item {
             key: Key { topic: "t".into(), topic_id: Default::default(), partition },
             want: Want { offset: 0, bytes_max: 1, leader_epoch: -1, last_fetched_epoch: -1 },
+            name: None,
         };
         Items { wanted: (0..count).map(item).collect(), forgotten: Vec::new() }
     }
@@ -141,7 +149,10 @@ mod tests {
         assert_eq!(stale, Some(ErrorCode::InvalidFetchSessionEpoch));
         let mixed = cache.open(&request(id, 2), Items::default(), true).err();
         assert_eq!(mixed, Some(ErrorCode::FetchSessionTopicIdError));
-        assert!(matches!(cache.open(&request(id, FINAL_EPOCH), items(1), false), Ok(Context::Sessionless(_))));
+        assert!(matches!(
+            cache.open(&request(id, FINAL_EPOCH), items(1), false),
+            Ok(Context::Sessionless(_))
+        ));
         let gone = cache.open(&request(id, 2), Items::default(), false).err();
         assert_eq!(gone, Some(ErrorCode::FetchSessionIdNotFound));
     }

@@ -1,7 +1,10 @@
 //! What a fetch asks for: partitions in order, by the name or by the id of their topic.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use kaas_core::Topics;
 use kaas_proto::KStr;
 use kaas_proto::messages::FetchRequest;
 use uuid::Uuid;
@@ -38,6 +41,8 @@ pub(super) struct Want {
 pub(super) struct Item {
     pub(super) key: Key,
     pub(super) want: Want,
+    /// The name that the topic's id had when the client first named it.
+    pub(super) name: Option<KStr>,
 }
 
 /// The partitions of a request, in its order, and those that its session shall forget.
@@ -48,28 +53,39 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// Reads a request. Names are copied: a session outlives the frame.
-    pub(super) fn of(request: &FetchRequest, by_id: bool) -> Items {
+    /// Reads a request. Names are copied: a session outlives the frame. Of a partition that comes twice the last entry counts.
+    pub(super) fn of(request: &FetchRequest, by_id: bool, topics: &Topics) -> Items {
         let key = |topic: &KStr, topic_id: Uuid, partition: i32| {
             let (topic, topic_id) =
                 if by_id { (KStr::default(), topic_id) } else { (topic.detached(), Uuid::nil()) };
             Key { topic, topic_id, partition }
         };
-        let wanted = request.topics.iter().flat_map(|topic| {
-            topic.partitions.iter().map(move |partition| Item {
-                key: key(&topic.topic, topic.topic_id, partition.partition),
-                want: Want {
+        let mut wanted: Vec<Item> = Vec::new();
+        let mut places: HashMap<Key, usize> = HashMap::new();
+        for topic in &request.topics {
+            let named = if by_id { topics.by_id(&topic.topic_id) } else { None };
+            let name = named.map(|topic| KStr::from(topic.name.as_str()));
+            for partition in &topic.partitions {
+                let key = key(&topic.topic, topic.topic_id, partition.partition);
+                let want = Want {
                     offset: partition.fetch_offset,
                     bytes_max: partition.partition_max_bytes,
                     leader_epoch: partition.current_leader_epoch,
                     last_fetched_epoch: partition.last_fetched_epoch,
-                },
-            })
-        });
+                };
+                match places.entry(key.clone()) {
+                    Entry::Occupied(place) => wanted[*place.get()].want = want,
+                    Entry::Vacant(place) => {
+                        place.insert(wanted.len());
+                        wanted.push(Item { key, want, name: name.clone() });
+                    }
+                }
+            }
+        }
         let forgotten = request.forgotten_topics_data.iter().flat_map(|topic| {
             topic.partitions.iter().map(move |partition| key(&topic.topic, topic.topic_id, *partition))
         });
-        Items { wanted: wanted.collect(), forgotten: forgotten.collect() }
+        Items { wanted, forgotten: forgotten.collect() }
     }
 }
 

@@ -38,19 +38,22 @@ impl Handler<FetchRequest> for Broker {
         cx: RequestCx,
         request: FetchRequest,
     ) -> Result<Reply<FetchResponse>, ApiError> {
-        let deadline = Instant::now() + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-        let limits = Limits::of(&request, self.config.fetch_bytes_max);
+        let deadline =
+            Instant::now() + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+        let limits = Limits::of(&request, self.config.fetch_bytes_max)?;
         let by_id = cx.version >= BY_ID_FROM;
-        let items = Items::of(&request, by_id);
+        let items = Items::of(&request, by_id, &self.engine.topics());
         let context = match self.sessions.open(&request, items, by_id) {
             Ok(context) => context,
             Err(code) => return Ok(Reply::Now(Answer::Send(session_error(code)))),
         };
         let round = read::round(&self, context.items(), &limits, read::Blocking::No);
         if round.is_final(&limits) || deadline <= Instant::now() && !round.cold {
-            return Ok(Reply::Now(Answer::Send(context.answer(&self, round))));
+            return Ok(Reply::Now(Answer::Send(context.answer(round))));
         }
-        Ok(Reply::Later(Box::pin(async move { Answer::Send(wait(self, context, limits, round, deadline).await) })))
+        Ok(Reply::Later(Box::pin(
+            async move { Answer::Send(wait(self, context, limits, round, deadline).await) },
+        )))
     }
 }
 
@@ -67,14 +70,16 @@ async fn wait(
         if round.cold {
             // The pages are not in memory: read them on a thread that may wait, so that no other connection does.
             let (items, limits) = (items.clone(), limits);
-            let read = broker.blocking(move |broker| read::round(broker, &items, &limits, read::Blocking::Yes)).await;
+            let read = broker
+                .blocking(move |broker| read::round(broker, &items, &limits, read::Blocking::Yes))
+                .await;
             match read {
                 Ok(warm) => round = warm,
                 Err(error) => return session_error(error.code),
             }
         }
         if round.is_final(&limits) || deadline <= Instant::now() {
-            return context.answer(&broker, round);
+            return context.answer(round);
         }
         // Register first, look second, so that nothing moves unseen in between.
         let waiter = Waiter::watch(round.watched());

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use kaas_core::{Isolation, Partition, Read, ReadData, ReadSpec, Topic};
+use kaas_core::{Isolation, Partition, Read, ReadData, ReadSpec, Topic, Topics};
 use kaas_proto::ErrorCode;
 use kaas_proto::messages::FetchRequest;
 
 use super::items::{Item, Want};
 use crate::broker::{Broker, check_leader_epoch, partition_of};
-use crate::error::read_code;
+use crate::error::{ApiError, read_code};
 
-/// `isolation_level` for "committed transactions only".
+/// `isolation_level` for all records, and for those of committed transactions.
+const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 
 /// What bounds a fetch as a whole.
@@ -22,17 +23,16 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of(request: &FetchRequest, configured_max: usize) -> Limits {
+    /// An isolation level that does not exist fails the whole request.
+    pub(super) fn of(request: &FetchRequest, configured_max: usize) -> Result<Limits, ApiError> {
+        let isolation = match request.isolation_level {
+            READ_UNCOMMITTED => Isolation::ReadUncommitted,
+            READ_COMMITTED => Isolation::ReadCommitted,
+            _ => return Err(ApiError::new(ErrorCode::UnknownServerError)),
+        };
         let bytes_max = usize::try_from(request.max_bytes).unwrap_or(0).min(configured_max);
-        Limits {
-            bytes_min: usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max),
-            bytes_max,
-            isolation: if request.isolation_level == READ_COMMITTED {
-                Isolation::ReadCommitted
-            } else {
-                Isolation::ReadUncommitted
-            },
-        }
+        let bytes_min = usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max);
+        Ok(Limits { bytes_min, bytes_max, isolation })
     }
 }
 
@@ -107,22 +107,26 @@ pub(super) fn round(broker: &Broker, items: &[Item], limits: &Limits, blocking: 
                 round.watched.push(partition);
                 outcome
             }
-            None => Outcome::Unknown(unknown(item, last.as_ref().is_some_and(|(_, topic)| topic.is_some()))),
+            None => round.unknown(item, last.as_ref().is_some_and(|(_, topic)| topic.is_some()), &topics),
         };
         round.outcomes.push(outcome);
     }
     round
 }
 
-fn unknown(item: &Item, topic_exists: bool) -> ErrorCode {
-    if item.key.topic_id.is_nil() || topic_exists {
-        ErrorCode::UnknownTopicOrPartition
-    } else {
-        ErrorCode::UnknownTopicId
-    }
-}
-
 impl Round {
+    /// A partition that is not there. When the name of its topic has come to mean another topic, the client must learn so at once.
+    fn unknown(&mut self, item: &Item, topic_exists: bool, topics: &Topics) -> Outcome {
+        if item.key.topic_id.is_nil() || topic_exists {
+            return Outcome::Unknown(ErrorCode::UnknownTopicOrPartition);
+        }
+        if item.name.as_ref().is_some_and(|name| topics.by_name(name).is_some()) {
+            self.urgent = true;
+            return Outcome::Failed(ErrorCode::InconsistentTopicId);
+        }
+        Outcome::Unknown(ErrorCode::UnknownTopicId)
+    }
+
     fn look(&mut self, partition: &Partition, want: &Want, limits: &Limits, blocking: Blocking) -> Outcome {
         if let Err(code) = check_leader_epoch(want.leader_epoch, partition.leader_epoch()) {
             self.urgent = true;
@@ -166,6 +170,9 @@ fn diverged(partition: &Partition, want: &Want) -> Option<Outcome> {
     if end_offset < 0 {
         return Some(Outcome::Failed(ErrorCode::OffsetOutOfRange));
     }
-    (epoch < want.last_fetched_epoch || end_offset < want.offset)
-        .then(|| Outcome::Diverged { epoch, end_offset, at: partition.offsets() })
+    (epoch < want.last_fetched_epoch || end_offset < want.offset).then(|| Outcome::Diverged {
+        epoch,
+        end_offset,
+        at: partition.offsets(),
+    })
 }

@@ -1,15 +1,12 @@
 //! The response of a fetch: one row a partition, rows of a topic together.
 
 use kaas_core::{Offsets, Slice};
-use kaas_proto::messages::fetch_response::{
-    AbortedTransaction, EpochEndOffset, FetchableTopicResponse, LeaderIdAndEpoch,
-};
 use kaas_proto::messages::FetchResponse;
-use kaas_proto::{ErrorCode, FileSlice, Records};
+use kaas_proto::messages::fetch_response::{AbortedTransaction, EpochEndOffset, FetchableTopicResponse};
+use kaas_proto::{FileSlice, Records};
 
 use super::items::Item;
 use super::read::{Outcome, Round};
-use crate::broker::Broker;
 
 pub(super) use kaas_proto::messages::fetch_response::PartitionData;
 
@@ -26,20 +23,23 @@ pub(super) fn empty() -> PartitionData {
     }
 }
 
-/// A row for every item.
-pub(super) fn partitions(broker: &Broker, items: &[Item], round: Round) -> Vec<PartitionData> {
+/// A row for every item, those of unknown partitions at the end, as Kafka has it.
+pub(super) fn partitions(items: &[Item], round: Round) -> Vec<(&Item, PartitionData)> {
     let read_committed = round.read_committed;
-    items
+    let mut rows: Vec<(bool, &Item, PartitionData)> = items
         .iter()
         .zip(round.outcomes)
         .map(|(item, outcome)| {
+            let unknown = matches!(outcome, Outcome::Unknown(_));
             let row = PartitionData { partition_index: item.key.partition, ..empty() };
-            row_of(broker, row, outcome, read_committed)
+            (unknown, item, row_of(row, outcome, read_committed))
         })
-        .collect()
+        .collect();
+    rows.sort_by_key(|(unknown, ..)| *unknown);
+    rows.into_iter().map(|(_, item, row)| (item, row)).collect()
 }
 
-fn row_of(broker: &Broker, row: PartitionData, outcome: Outcome, read_committed: bool) -> PartitionData {
+fn row_of(row: PartitionData, outcome: Outcome, read_committed: bool) -> PartitionData {
     match outcome {
         Outcome::Data(data) => PartitionData {
             high_watermark: data.high_watermark,
@@ -48,22 +48,22 @@ fn row_of(broker: &Broker, row: PartitionData, outcome: Outcome, read_committed:
             aborted_transactions: read_committed.then(|| {
                 let aborted = data.aborted.iter();
                 aborted
-                    .map(|txn| AbortedTransaction { producer_id: txn.producer_id, first_offset: txn.first_offset })
+                    .map(|txn| AbortedTransaction {
+                        producer_id: txn.producer_id,
+                        first_offset: txn.first_offset,
+                    })
                     .collect()
             }),
             records: Some(records(data.slice)),
             ..row
         },
-        Outcome::Diverged { epoch, end_offset, at } => PartitionData {
-            diverging_epoch: EpochEndOffset { epoch, end_offset },
-            ..with_offsets(row, at)
-        },
-        Outcome::Failed(code) | Outcome::Unknown(code) => {
-            let mut row = PartitionData { error_code: code.code(), ..row };
-            if matches!(code, ErrorCode::FencedLeaderEpoch | ErrorCode::NotLeaderOrFollower) {
-                row.current_leader = LeaderIdAndEpoch { leader_id: broker.config.node_id, ..Default::default() };
-            }
-            row
+        Outcome::Diverged { epoch, end_offset, at } => {
+            PartitionData { diverging_epoch: EpochEndOffset { epoch, end_offset }, ..with_offsets(row, at) }
+        }
+        Outcome::Failed(code) => PartitionData { error_code: code.code(), ..row },
+        // Kafka tells the two kinds of failure apart by an empty list.
+        Outcome::Unknown(code) => {
+            PartitionData { error_code: code.code(), aborted_transactions: Some(Vec::new()), ..row }
         }
     }
 }

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use super::items::{Item, Items, Key, Shared};
 use super::read::Round;
 use super::response::{self, PartitionData};
-use crate::broker::Broker;
 
 /// A new full fetch that may begin a session.
 pub(super) const INITIAL_EPOCH: i32 = 0;
@@ -112,14 +111,17 @@ impl Context {
     }
 
     /// The response for what a look gave.
-    pub(super) fn answer(&self, broker: &Broker, round: Round) -> FetchResponse {
-        let data = response::partitions(broker, self.items(), round);
-        let rows = self.items().iter().zip(data);
+    pub(super) fn answer(&self, round: Round) -> FetchResponse {
+        let rows = response::partitions(self.items(), round).into_iter();
         match self {
             Context::Sessionless(_) => response::group(0, rows),
             Context::Full(_, session) => {
                 let mut session = session.lock();
-                let told: Vec<_> = rows.inspect(|(item, data)| { session.tell(&item.key, data); }).collect();
+                let told: Vec<_> = rows
+                    .inspect(|(item, data)| {
+                        session.tell(&item.key, data);
+                    })
+                    .collect();
                 response::group(session.id, told.into_iter())
             }
             Context::Incremental(_, session) => {
@@ -138,7 +140,11 @@ mod tests {
 
     fn item(partition: i32, offset: i64) -> Item {
         let key = Key { topic: "t".into(), topic_id: Default::default(), partition };
-        Item { key, want: Want { offset, bytes_max: 1, leader_epoch: -1, last_fetched_epoch: -1 } }
+        Item {
+            key,
+            want: Want { offset, bytes_max: 1, leader_epoch: -1, last_fetched_epoch: -1 },
+            name: None,
+        }
     }
 
     fn told(high_watermark: i64) -> PartitionData {
