@@ -83,7 +83,10 @@ impl Broker {
         let create = request.allow_auto_topic_creation && self.config.auto_create_topics;
         let mut answers = Vec::with_capacity(named.len());
         let mut seen = HashSet::new();
-        for topic in named.iter().filter(|topic| seen.insert((topic.name.clone(), topic.topic_id))) {
+        // Once one topic is asked for by id, Kafka looks at ids only.
+        let by_id = named.iter().any(|topic| !topic.topic_id.is_nil());
+        let asked = named.iter().filter(|topic| !by_id || !topic.topic_id.is_nil());
+        for topic in asked.filter(|topic| seen.insert((topic.name.clone(), topic.topic_id))) {
             answers.push(match &topic.name {
                 _ if !topic.topic_id.is_nil() => self.topic_by_id(topic),
                 Some(name) => self.topic_by_name(name, create).await?,

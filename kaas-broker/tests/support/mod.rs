@@ -1,5 +1,11 @@
 //! A real `kaas` process on a free port and a folder of its own, and a client that sends whatever bytes a test wants.
-#![allow(dead_code, unused_imports, unreachable_pub, clippy::unwrap_used, reason = "every test file uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test file uses its own part"
+)]
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

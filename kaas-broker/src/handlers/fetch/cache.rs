@@ -126,7 +126,7 @@ mod tests {
 
     fn items(count: i32) -> Items {
         let item = |partition| Item {
-            key: Key { topic: "t".into(), topic_id: Default::default(), partition },
+            key: Key { topic: "t".into(), topic_id: Default::default(), by_id: false, partition },
             want: Want { offset: 0, bytes_max: 1, leader_epoch: -1, last_fetched_epoch: -1 },
             name: None,
         };

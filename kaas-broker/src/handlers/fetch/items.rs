@@ -16,6 +16,8 @@ pub(super) struct Key {
     pub(super) topic: KStr,
     /// The topic's id; nil where topics go by name.
     pub(super) topic_id: Uuid,
+    /// Whether topics go by id.
+    pub(super) by_id: bool,
     /// The partition.
     pub(super) partition: i32,
 }
@@ -58,7 +60,7 @@ impl Items {
         let key = |topic: &KStr, topic_id: Uuid, partition: i32| {
             let (topic, topic_id) =
                 if by_id { (KStr::default(), topic_id) } else { (topic.detached(), Uuid::nil()) };
-            Key { topic, topic_id, partition }
+            Key { topic, topic_id, by_id, partition }
         };
         let mut wanted: Vec<Item> = Vec::new();
         let mut places: HashMap<Key, usize> = HashMap::new();

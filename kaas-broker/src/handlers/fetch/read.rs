@@ -97,7 +97,7 @@ pub(super) fn round(broker: &Broker, items: &[Item], limits: &Limits, blocking: 
     for item in items {
         let topic = match &last {
             Some((before, topic)) if before.key.same_topic(&item.key) => topic.clone(),
-            _ if item.key.topic_id.is_nil() => topics.by_name(&item.key.topic),
+            _ if !item.key.by_id => topics.by_name(&item.key.topic),
             _ => topics.by_id(&item.key.topic_id),
         };
         last = Some((item, topic.clone()));
@@ -117,7 +117,7 @@ pub(super) fn round(broker: &Broker, items: &[Item], limits: &Limits, blocking: 
 impl Round {
     /// A partition that is not there. When the name of its topic has come to mean another topic, the client must learn so at once.
     fn unknown(&mut self, item: &Item, topic_exists: bool, topics: &Topics) -> Outcome {
-        if item.key.topic_id.is_nil() || topic_exists {
+        if !item.key.by_id || topic_exists {
             return Outcome::Unknown(ErrorCode::UnknownTopicOrPartition);
         }
         if item.name.as_ref().is_some_and(|name| topics.by_name(name).is_some()) {

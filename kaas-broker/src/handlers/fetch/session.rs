@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn item(partition: i32, offset: i64) -> Item {
-        let key = Key { topic: "t".into(), topic_id: Default::default(), partition };
+        let key = Key { topic: "t".into(), topic_id: Default::default(), by_id: false, partition };
         Item {
             key,
             want: Want { offset, bytes_max: 1, leader_epoch: -1, last_fetched_epoch: -1 },

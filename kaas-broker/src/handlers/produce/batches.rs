@@ -6,6 +6,9 @@ use bytes::Bytes;
 use kaas_proto::messages::ProduceRequest;
 use kaas_proto::{ErrorCode, KStr};
 
+/// Where a batch's length is, which counts the bytes behind it, and where its magic number is.
+const LENGTH_AT: usize = 8;
+const MAGIC_AT: usize = 16;
 /// The low byte of a batch's attributes: codec in the lowest three bits, transactional in the fifth.
 const ATTRIBUTES_LOW_BYTE: usize = 22;
 const CODEC: u8 = 0x07;
@@ -65,6 +68,14 @@ impl TopicBatches {
 impl Batch {
     fn attributes(&self) -> u8 {
         self.bytes.get(ATTRIBUTES_LOW_BYTE).copied().unwrap_or(0)
+    }
+
+    /// Whether the bytes are one batch of format 2 by its own length.
+    pub(super) fn is_whole(&self) -> bool {
+        let length = self.bytes.get(LENGTH_AT..LENGTH_AT + 4).and_then(|bytes| bytes.try_into().ok());
+        let announced = length.and_then(|length| usize::try_from(i32::from_be_bytes(length)).ok());
+        announced.is_some_and(|length| length + LENGTH_AT + 4 == self.bytes.len())
+            && self.bytes.get(MAGIC_AT) == Some(&2)
     }
 
     pub(super) fn is_transactional(&self) -> bool {

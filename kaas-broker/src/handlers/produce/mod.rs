@@ -80,9 +80,12 @@ impl Broker {
                 return Err(code.into());
             }
             batch.check_version(version)?;
+            // Only a log that got a whole batch to look at tells where it begins.
+            let log_start =
+                if batch.is_whole() { partition.offsets().log_start } else { response::NO_OFFSET };
             partition
                 .append(batch.bytes, AppendOptions::default())
-                .map_err(|error| Refusal::of(&error, partition.offsets().log_start))
+                .map_err(|error| Refusal::of(&error, log_start))
         };
         let partitions = topic
             .batches

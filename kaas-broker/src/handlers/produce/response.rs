@@ -33,8 +33,10 @@ impl Refusal {
             AppendError::InvalidTimestamp(invalid) => invalid.record_errors.clone(),
             _ => Vec::new(),
         };
-        // Kafka sends words only with failures of single records, and the log's start unless the batch as a whole was unreadable.
-        let message = (!records.is_empty()).then(|| error.to_string());
+        // Kafka sends words only with failures of single records and with bytes that are no batch at all, and the log's start unless
+        // the batch as a whole was unreadable.
+        let no_batch = log_start == NO_OFFSET && matches!(error, AppendError::CorruptBatch(_));
+        let message = (!records.is_empty() || no_batch).then(|| error.to_string());
         let unreadable = matches!(
             error,
             AppendError::CorruptBatch(_)
