@@ -1,2 +1,174 @@
-//! The side-by-side benchmark.
-fn main() {}
+//! kaas and Apache Kafka 3.7.2 in turn under the same load, on the same machine, and the ratios between them.
+//!
+//! The broker that is not measured is not running. A block is Kafka, kaas, kaas, Kafka, so that a machine that slows
+//! down or speeds up does so for both; ratios are made within a block, and a broker's ratio to itself is shown beside
+//! them. The first metric is the broker's CPU time for a unit of work, which does not depend on how fast the driver is.
+
+mod batch;
+mod broker;
+mod fetch;
+mod histogram;
+mod metadata;
+mod meter;
+mod process;
+mod produce;
+mod report;
+mod rows;
+mod session;
+mod syncs;
+mod wire;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+
+use broker::{Programs, System};
+use report::{Block, Proof};
+use rows::Row;
+use session::Plan;
+
+/// How long a trial is measured in which syncs are only counted.
+const PROOF: Duration = Duration::from_secs(1);
+
+/// Compares kaas with Apache Kafka 3.7.2.
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Runs both brokers in turn and prints the ratios.
+    Run(Run),
+    /// Runs one broker once and prints its numbers.
+    Only {
+        /// `kafka` or `kaas`.
+        system: String,
+        #[command(flatten)]
+        run: Run,
+    },
+    /// Prints the rows.
+    Rows,
+    /// Times the encoding of a Metadata answer about 10,000 partitions.
+    Metadata,
+}
+
+#[derive(clap::Args)]
+struct Run {
+    /// The rows, by name; all when not given.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Blocks of Kafka, kaas, kaas, Kafka.
+    #[arg(long, default_value_t = 3)]
+    blocks: usize,
+    /// Measured seconds of a trial.
+    #[arg(long, default_value_t = 8)]
+    seconds: u64,
+    /// The kaas program.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/release/kaas"))]
+    kaas: PathBuf,
+    /// Where the brokers keep their data while they run: the file system that is measured.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    folder: PathBuf,
+    /// Where every number goes.
+    #[arg(long, default_value = "bench.json")]
+    json: PathBuf,
+    /// Leaves out the counting of syncs.
+    #[arg(long)]
+    no_strace: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().command {
+        Verb::Run(run) => compare(&run),
+        Verb::Only { system, run } => only(&system, &run),
+        Verb::Rows => {
+            rows::all().iter().for_each(|row| println!("{:7} {:20} {}", row.id, row.metric, row.title));
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Metadata => {
+            let (time, bytes) = metadata::encode_time()?;
+            println!("Metadata answer about 10,000 partitions: {bytes} bytes, encoded in {time:?} (median)");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+impl Run {
+    fn rows(&self) -> Result<Vec<Row>> {
+        let mut rows = rows::all();
+        for wanted in &self.rows {
+            ensure!(rows.iter().any(|row| row.id == wanted), "no row is called {wanted}");
+        }
+        rows.retain(|row| self.rows.is_empty() || self.rows.iter().any(|wanted| row.id == wanted));
+        Ok(rows)
+    }
+
+    fn programs(&self, kaas: bool, kafka: bool) -> Result<Programs> {
+        ensure!(!kaas || self.kaas.exists(), "{} is not there: cargo build --release", self.kaas.display());
+        let class_path = if kafka { class_path()? } else { String::new() };
+        Ok(Programs { kaas: self.kaas.clone(), class_path, folder: self.folder.clone() })
+    }
+
+    fn plan<'a>(&self, rows: &'a [Row]) -> Plan<'a> {
+        Plan { rows, measured: Duration::from_secs(self.seconds), count_syncs: false }
+    }
+
+    /// Counting syncs slows a broker down for the rest of its life: it has sessions of its own.
+    fn proof(&self, rows: &[Row], programs: &Programs) -> Result<Option<Proof>> {
+        if self.no_strace || !syncs::available() {
+            eprintln!("NO STRACE: syncs are not counted, and no durability mode is proven");
+            return Ok(None);
+        }
+        eprintln!("counting syncs");
+        let plan = Plan { rows, measured: PROOF, count_syncs: true };
+        let kafka = session::run(System::Kafka, programs, &plan)?;
+        Ok(Some(Proof { kafka, kaas: session::run(System::Kaas, programs, &plan)? }))
+    }
+}
+
+/// The class path of Kafka's jars.
+fn class_path() -> Result<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/lib/jars.sh");
+    let output = Command::new(&script).output().with_context(|| script.display().to_string())?;
+    ensure!(output.status.success(), "no Kafka jars: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn compare(run: &Run) -> Result<ExitCode> {
+    let rows = run.rows()?;
+    let programs = run.programs(true, true)?;
+    let proof = run.proof(&rows, &programs)?;
+    let mut blocks = Vec::new();
+    for number in 1..=run.blocks {
+        eprintln!("block {number} of {}", run.blocks);
+        let session = |system| session::run(system, &programs, &run.plan(&rows));
+        let first = session(System::Kafka)?;
+        let kaas = [session(System::Kaas)?, session(System::Kaas)?];
+        blocks.push(Block { kafka: [first, session(System::Kafka)?], kaas });
+    }
+    let (table, good) = report::table(&blocks, proof.as_ref(), &rows);
+    println!("{table}");
+    let (time, bytes) = metadata::encode_time()?;
+    println!("Metadata answer about 10,000 partitions: {bytes} bytes, encoded in {time:?} (median)");
+    fs::write(&run.json, serde_json::to_string_pretty(&report::raw(&blocks, proof.as_ref(), &rows))?)?;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn only(system: &str, run: &Run) -> Result<ExitCode> {
+    let system = match system {
+        "kafka" => System::Kafka,
+        "kaas" => System::Kaas,
+        other => anyhow::bail!("no broker is called {other}"),
+    };
+    let rows = run.rows()?;
+    let programs = run.programs(system == System::Kaas, system == System::Kafka)?;
+    let metrics = session::run(system, &programs, &run.plan(&rows))?;
+    println!("{}", serde_json::to_string_pretty(&metrics)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,183 @@
+//! The two brokers as processes: started on an empty folder, on a free loopback port, and stopped.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::wire;
+
+/// How long a broker may take to answer after it was started.
+const START_WAIT: Duration = Duration::from_secs(120);
+/// How long a broker may take to stop before it is killed.
+const STOP_WAIT: Duration = Duration::from_secs(60);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+/// Sixteen bytes in URL-safe base64, as Kafka's storage tool wants a cluster id.
+const CLUSTER_ID: &str = "YmVuY2htYXJrLTAwMDAwMQ";
+/// What `kafka-server-start.sh` gives the JVM.
+const KAFKA_JVM: [&str; 7] = [
+    "-Xmx1G",
+    "-Xms1G",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+];
+
+/// Which broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    /// Apache Kafka 3.7.2, one KRaft node.
+    Kafka,
+    /// kaas.
+    Kaas,
+}
+
+impl System {
+    /// The name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Kafka => "Kafka",
+            Self::Kaas => "kaas",
+        }
+    }
+}
+
+/// What is needed to start both.
+pub(crate) struct Programs {
+    /// The kaas program.
+    pub(crate) kaas: PathBuf,
+    /// The class path of Apache Kafka 3.7.2.
+    pub(crate) class_path: String,
+    /// Where the brokers' folders are made.
+    pub(crate) folder: PathBuf,
+}
+
+/// A running broker.
+pub(crate) struct Broker {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// From the exec to the first answer.
+    pub(crate) start: Duration,
+    folder: TempDir,
+}
+
+impl Broker {
+    /// Starts a broker on an empty folder and waits for its first answer.
+    pub(crate) fn start(system: System, programs: &Programs) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("kaas-bench-").tempdir_in(&programs.folder)?;
+        let address = free_address()?;
+        let mut command = match system {
+            System::Kafka => kafka(programs, folder.path(), address)?,
+            System::Kaas => kaas(programs, folder.path(), address),
+        };
+        let log = File::create(folder.path().join("broker.log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let began = Instant::now();
+        let child = command.spawn().with_context(|| format!("starting {}", system.name()))?;
+        let mut broker = Self { child, address, start: Duration::ZERO, folder };
+        while !wire::answers(address) {
+            if let Some(status) = broker.child.try_wait()? {
+                let log = fs::read_to_string(broker.folder.path().join("broker.log"))?;
+                bail!("{} ended ({status}): {}", system.name(), log.lines().last().unwrap_or_default());
+            }
+            ensure!(began.elapsed() < START_WAIT, "{} does not answer", system.name());
+            thread::sleep(ASK_AGAIN_AFTER);
+        }
+        broker.start = began.elapsed();
+        Ok(broker)
+    }
+
+    /// The process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the broker to stop and waits until it has.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        terminate(&self.child)?;
+        let deadline = Instant::now() + STOP_WAIT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                self.child.kill()?;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// A trial that fails must not leave its broker behind.
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends SIGTERM.
+fn terminate(child: &Child) -> Result<()> {
+    signal(child, rustix::process::Signal::TERM)
+}
+
+/// Sends a signal to a child.
+pub(crate) fn signal(child: &Child, signal: rustix::process::Signal) -> Result<()> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id())?).context("a process id")?;
+    Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn kaas(programs: &Programs, folder: &Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(&programs.kaas);
+    command.arg("serve");
+    command.args(["--override", &format!("listeners=PLAINTEXT://{address}")]);
+    command.args(["--override", &format!("log.dirs={}", folder.join("data").display())]);
+    command
+}
+
+/// A broker that is its own controller, with Kafka's defaults but for what one node needs; formatted here, so that
+/// formatting does not count as starting.
+fn kafka(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<Command> {
+    let controller = free_address()?;
+    let properties = folder.join("server.properties");
+    let text = format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         listeners=PLAINTEXT://{address},CONTROLLER://{controller}\n\
+         listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
+         log.dirs={}\n\
+         offsets.topic.replication.factor=1\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n",
+        folder.join("data").display()
+    );
+    fs::write(&properties, text)?;
+    let log4j = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/lib/log4j.properties");
+    let java = || {
+        let mut command = Command::new("java");
+        command.args(["-cp", &programs.class_path]);
+        command.arg(format!("-Dlog4j.configuration=file:{}", log4j.display()));
+        command
+    };
+    let formatted = java()
+        .args(["-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
+        .arg(&properties)
+        .output()
+        .context("running java")?;
+    ensure!(formatted.status.success(), "formatting: {}", String::from_utf8_lossy(&formatted.stderr));
+    let mut command = java();
+    command.args(KAFKA_JVM).arg("kafka.Kafka").arg(&properties);
+    Ok(command)
+}

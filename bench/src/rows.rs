@@ -1,0 +1,202 @@
+//! The rows of the comparison: what load, which metric, which limit.
+
+use crate::produce::{Load, Pace};
+
+/// `flush.messages` that leaves syncing to the operating system: Kafka's default, kaas's page-cache mode.
+pub(crate) const PAGE_CACHE: i64 = i64::MAX;
+/// `flush.messages` that syncs before every acknowledgement: kaas's default.
+pub(crate) const DURABLE: i64 = 1;
+
+/// One row.
+pub(crate) struct Row {
+    /// A short name, for `--rows`.
+    pub(crate) id: &'static str,
+    /// What it is.
+    pub(crate) title: &'static str,
+    /// What runs.
+    pub(crate) work: Work,
+    /// The metric that is compared.
+    pub(crate) metric: &'static str,
+    /// What the ratio of kaas to Kafka must keep to.
+    pub(crate) limit: Limit,
+}
+
+/// What a row runs.
+pub(crate) enum Work {
+    /// Producing to a topic with this `flush.messages`.
+    Produce { load: Load, flush_messages: i64 },
+    /// Reading what is in the page cache.
+    Consume,
+    /// The session itself: starting and resting.
+    Session,
+}
+
+/// A limit of the ratio of kaas to Kafka.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// Not more than.
+    AtMost(f64),
+    /// Not less than.
+    AtLeast(f64),
+    /// Only shown.
+    None,
+}
+
+impl Limit {
+    /// Whether a ratio keeps to it.
+    pub(crate) fn holds(self, ratio: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => ratio <= limit,
+            Self::AtLeast(limit) => ratio >= limit,
+            Self::None => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(limit) => write!(f, "<= {limit}"),
+            Self::AtLeast(limit) => write!(f, ">= {limit}"),
+            Self::None => f.write_str("-"),
+        }
+    }
+}
+
+/// The load of most rows: 8 connections, 16 partitions, 64 records of 1 KiB in a batch.
+pub(crate) fn batches() -> Load {
+    Load {
+        connections: 8,
+        partitions: 16,
+        records: 64,
+        value_bytes: 1 << 10,
+        acks: 1,
+        idempotent: false,
+        pace: Pace::Closed { in_flight: 4 },
+    }
+}
+
+/// One record in a request, the next when it is acknowledged.
+fn single(connections: usize, value_bytes: usize, acks: i16) -> Load {
+    Load {
+        connections,
+        partitions: 1,
+        records: 1,
+        value_bytes,
+        acks,
+        idempotent: false,
+        pace: Pace::Closed { in_flight: 1 },
+    }
+}
+
+/// Every row, in the order in which a session runs them.
+pub(crate) fn all() -> Vec<Row> {
+    let produce = |id, title, load, flush_messages, metric, limit| Row {
+        id,
+        title,
+        work: Work::Produce { load, flush_messages },
+        metric,
+        limit,
+    };
+    let session = |id, title, metric, limit| Row { id, title, work: Work::Session, metric, limit };
+    let open = Load { pace: Pace::Open { per_second: 2000.0 }, ..single(8, 1 << 10, 1) };
+    vec![
+        session("START", "start to first answer", "start_ms", Limit::AtMost(0.05)),
+        session("IDLE", "resident memory, idle", "idle_mib", Limit::AtMost(0.1)),
+        produce(
+            "P1",
+            "produce, page cache, 1 KiB records, 64 KiB batches",
+            batches(),
+            PAGE_CACHE,
+            "cpu_s_per_gib",
+            Limit::AtMost(0.4),
+        ),
+        produce(
+            "P2",
+            "the same, 100 B records",
+            Load { records: 600, value_bytes: 100, ..batches() },
+            PAGE_CACHE,
+            "cpu_s_per_gib",
+            Limit::None,
+        ),
+        produce(
+            "P4",
+            "the same, 1 MiB records",
+            Load { records: 1, value_bytes: 1_048_000, pace: Pace::Closed { in_flight: 1 }, ..batches() },
+            PAGE_CACHE,
+            "cpu_s_per_gib",
+            Limit::None,
+        ),
+        produce(
+            "P14",
+            "P1, idempotent producers",
+            Load { idempotent: true, acks: -1, ..batches() },
+            PAGE_CACHE,
+            "cpu_s_per_gib",
+            Limit::None,
+        ),
+        produce(
+            "P3-1",
+            "one 100 B record a request, page cache, 1 connection",
+            single(1, 100, 1),
+            PAGE_CACHE,
+            "cpu_us_per_request",
+            Limit::AtMost(0.3),
+        ),
+        produce(
+            "P3-100",
+            "one 100 B record a request, page cache, 100 connections",
+            single(100, 100, 1),
+            PAGE_CACHE,
+            "cpu_us_per_request",
+            Limit::AtMost(0.3),
+        ),
+        produce(
+            "P9",
+            "open loop, 2000 requests/s of one 1 KiB record, page cache",
+            open,
+            PAGE_CACHE,
+            "p99_us",
+            Limit::None,
+        ),
+        Row {
+            id: "P10",
+            title: "consume from the page cache, 1 connection",
+            work: Work::Consume,
+            metric: "cpu_s_per_gib",
+            limit: Limit::AtMost(0.4),
+        },
+        produce(
+            "P5",
+            "durable, 1 KiB, 64 connections, 1 partition",
+            single(64, 1 << 10, -1),
+            DURABLE,
+            "requests_per_s",
+            Limit::AtLeast(5.0),
+        ),
+        produce(
+            "P6",
+            "durable, 1 KiB, 1 connection",
+            single(1, 1 << 10, -1),
+            DURABLE,
+            "requests_per_s",
+            Limit::None,
+        ),
+        session("LOADED", "resident memory after the load", "loaded_mib", Limit::None),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_limits_are_read_right() {
+        let rows = all();
+        for (index, row) in rows.iter().enumerate() {
+            assert!(rows[..index].iter().all(|other| other.id != row.id), "{}", row.id);
+        }
+        assert!(Limit::AtMost(0.4).holds(0.4) && !Limit::AtMost(0.4).holds(0.41));
+        assert!(Limit::AtLeast(5.0).holds(5.0) && !Limit::AtLeast(5.0).holds(4.9));
+    }
+}
