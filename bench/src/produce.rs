@@ -61,6 +61,13 @@ pub(crate) enum Pace {
     Open { per_second: f64 },
 }
 
+impl Load {
+    /// The most requests that can wait for an acknowledgement at once.
+    pub(crate) fn waiting(&self) -> usize {
+        self.connections * self.pace.in_flight_max()
+    }
+}
+
 /// Runs a load and measures it.
 pub(crate) fn run(address: SocketAddr, pid: u32, topic: &str, load: &Load, times: Times) -> Result<Measured> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -10,6 +10,9 @@ use crate::session::Metrics;
 /// A page-cache row whose broker syncs more often than this for a request is no page-cache row.
 const PAGE_CACHE_SYNCS_MAX: f64 = 0.02;
 
+/// The first request of a trial is not counted, and some are still waiting at its end.
+const DURABLE_SYNCS_MIN: f64 = 0.9;
+
 /// One block: Kafka, kaas, kaas, Kafka.
 pub(crate) struct Block {
     /// Kafka's two sessions.
@@ -90,7 +93,7 @@ fn syncs(proof: Option<&Proof>, row: &Row) -> Option<[f64; 2]> {
 
 /// What the counted syncs say of the row's durability, and whether they contradict it.
 fn mode(proof: Option<&Proof>, row: &Row) -> (String, bool) {
-    let Work::Produce { flush_messages, .. } = row.work else { return (String::new(), true) };
+    let Work::Produce { load, flush_messages } = &row.work else { return (String::new(), true) };
     let Some([kafka, kaas]) = syncs(proof, row) else { return ("SYNCS NOT COUNTED".to_owned(), true) };
     let fits =
         |syncs: f64| if flush_messages == DURABLE { syncs > 0.0 } else { syncs < PAGE_CACHE_SYNCS_MAX };
@@ -198,6 +201,24 @@ mod tests {
         assert_eq!(comparison.control, (1.0, 3.0));
         assert!(table(&blocks, None, &row(Limit::AtMost(0.2))).1);
         assert!(!table(&blocks, None, &row(Limit::AtMost(0.19))).1);
+    }
+
+    #[test]
+    fn too_few_syncs_are_not_durable_and_any_are_not_page_cache() {
+        let rows = rows::all();
+        let proven = |id: &str, syncs: f64| {
+            let row = rows.iter().find(|row| row.id == id).unwrap();
+            let metrics = || {
+                Metrics::from([(
+                    row.id,
+                    Map::from_iter([("syncs_per_request".to_owned(), Value::from(syncs))]),
+                )])
+            };
+            mode(Some(&Proof { kafka: metrics(), kaas: metrics() }), row).1
+        };
+        assert!(proven("P6", 1.0) && !proven("P6", 0.5));
+        assert!(proven("P5", 1.0 / 64.0) && !proven("P5", 0.001));
+        assert!(proven("P1", 0.001) && !proven("P1", 0.5));
     }
 
     #[test]
