@@ -95,8 +95,12 @@ fn syncs(proof: Option<&Proof>, row: &Row) -> Option<[f64; 2]> {
 fn mode(proof: Option<&Proof>, row: &Row) -> (String, bool) {
     let Work::Produce { load, flush_messages } = &row.work else { return (String::new(), true) };
     let Some([kafka, kaas]) = syncs(proof, row) else { return ("SYNCS NOT COUNTED".to_owned(), true) };
-    let fits =
-        |syncs: f64| if flush_messages == DURABLE { syncs > 0.0 } else { syncs < PAGE_CACHE_SYNCS_MAX };
+    // One sync can stand for no more acknowledgements than there are requests that wait for one.
+    let waiting = load.waiting() as f64;
+    let fits = |syncs: f64| match *flush_messages {
+        DURABLE => syncs * waiting >= DURABLE_SYNCS_MIN,
+        _ => syncs < PAGE_CACHE_SYNCS_MAX,
+    };
     let verdict = if fits(kafka) && fits(kaas) { "" } else { " NOT THE MODE OF THE ROW" };
     (format!("syncs/request {kafka:.3}, {kaas:.3}{verdict}"), verdict.is_empty())
 }
