@@ -13,6 +13,8 @@ pub mod handlers;
 pub mod inspect;
 pub mod instance_lock;
 pub mod listener_info;
+#[cfg(feature = "mutants")]
+mod mutants;
 pub mod net;
 pub mod request;
 pub mod router;

@@ -89,6 +89,8 @@ async fn open_engine(config: Arc<BrokerConfig>) -> anyhow::Result<Engine> {
                 i64::try_from(config.producer_id_expiration.as_millis()).unwrap_or(i64::MAX),
             )
             .sync_parallelism(config.sync_parallelism);
+        #[cfg(feature = "mutants")]
+        let options = crate::mutants::seed(options);
         Engine::open(options)
     };
     Ok(tokio::task::spawn_blocking(open).await??)

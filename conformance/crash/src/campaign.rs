@@ -34,6 +34,11 @@ impl Crash {
         }
     }
 
+    /// Whether the dying system may say what is not so.
+    fn lies(&self) -> bool {
+        matches!(self, Crash::Power(_))
+    }
+
     /// Crashes; afterwards the folder holds what a restarted machine would find.
     fn happen(&mut self, broker: &mut Broker) -> anyhow::Result<()> {
         match self {
@@ -61,7 +66,7 @@ pub(crate) struct Outcome {
 }
 
 /// Runs `count` crashes, or fewer when a promise is broken.
-pub(crate) fn run(program: &Program, mut crash: Crash, count: usize, seed: u64) -> anyhow::Result<Outcome> {
+pub(crate) fn run(program: &Program, crash: &mut Crash, count: usize, seed: u64) -> anyhow::Result<Outcome> {
     let ledger = Ledger::new(PARTITIONS);
     let mut producers: Vec<Producer> =
         (0..PRODUCERS).map(|number| Producer::new(number, PARTITIONS, seed)).collect();
@@ -77,7 +82,7 @@ pub(crate) fn run(program: &Program, mut crash: Crash, count: usize, seed: u64) 
             break;
         }
         let life = Duration::from_millis(random.below(LIFE_MAX.as_millis() as u64));
-        let stopped = live(&mut producers, &ledger, &mut broker, &mut crash, life)?;
+        let stopped = live(&mut producers, &ledger, &mut broker, crash, life)?;
         outcome.crashes += 1;
         outcome.violations.extend(stopped);
         outcome.acknowledged = ledger.acknowledged();
@@ -114,6 +119,7 @@ fn live(
         load.push(scope.spawn(move || consumer::follow(address, PARTITIONS, ledger)));
         // How long the broker lives is the campaign's random choice; nothing waits for it.
         std::thread::sleep(life);
+        ledger.doubt(crash.lies());
         let crashed = crash.happen(broker);
         let stopped = load.into_iter().map(|thread| thread.join());
         let violations = stopped.filter_map(|stopped| match stopped {
@@ -122,6 +128,7 @@ fn live(
             Err(_) => Some(Violation("a client thread panicked".to_owned())),
         });
         let violations = violations.collect();
+        ledger.doubt(false);
         crashed.map(|()| violations)
     })
 }

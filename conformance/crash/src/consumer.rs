@@ -29,6 +29,9 @@ pub(crate) fn follow(address: SocketAddr, partitions: usize, ledger: &Ledger) ->
         loop {
             for (partition, offset) in next.iter_mut().enumerate() {
                 let answer = read(&mut client, partition, *offset)?;
+                if ledger.in_doubt() {
+                    return Err(Stopped::Broken("the power is being cut".to_owned()));
+                }
                 for (at, value) in answer.values {
                     ledger.serve(partition, at, value)?;
                     *offset = at + 1;

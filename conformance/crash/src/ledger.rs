@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -51,12 +52,29 @@ struct Promises {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     partitions: Vec<Mutex<Promises>>,
+    doubtful: AtomicBool,
 }
 
 impl Ledger {
     /// No promise yet.
     pub(crate) fn new(partitions: usize) -> Ledger {
-        Ledger { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
+        Ledger {
+            partitions: (0..partitions).map(|_| Mutex::default()).collect(),
+            doubtful: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on nothing that the broker says is a promise, until the next start.
+    ///
+    /// A sync that is under way while `FS_IOC_SHUTDOWN` runs may return success though nothing was written: Linux 6.18 aborts the
+    /// journal without an error. A machine without power says nothing, so what arrives after the cut has begun does not count.
+    pub(crate) fn doubt(&self, doubtful: bool) {
+        self.doubtful.store(doubtful, Ordering::SeqCst);
+    }
+
+    /// Whether answers are worth nothing at the moment.
+    pub(crate) fn in_doubt(&self) -> bool {
+        self.doubtful.load(Ordering::SeqCst)
     }
 
     /// The broker acknowledged this record at this offset.

@@ -38,6 +38,9 @@ struct Arguments {
     /// Seeded bugs that must be found by power cuts, in a binary that contains them
     #[arg(long, value_delimiter = ',')]
     mutants: Vec<String>,
+    /// Keep the folder of a broken promise, for a look at it
+    #[arg(long)]
+    keep: bool,
     /// Repeats a campaign
     #[arg(long)]
     seed: Option<u64>,
@@ -62,20 +65,23 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let mut passed = true;
     if arguments.kills > 0 {
         let folder = tempfile::tempdir()?;
-        let crash = Crash::Kill(folder.path().join("kaas"));
-        passed &= report("kills", &campaign::run(&program(Vec::new()), crash, arguments.kills, seed)?);
+        let mut crash = Crash::Kill(folder.path().join("kaas"));
+        let outcome = campaign::run(&program(Vec::new()), &mut crash, arguments.kills, seed)?;
+        passed &= report("kills", &outcome);
+        keep_if_broken(arguments, &outcome, folder, crash);
     }
     if arguments.power_cuts > 0 && arguments.mutants.is_empty() {
         let folder = tempfile::tempdir()?;
-        let crash = Crash::Power(Box::new(Disk::create(folder.path())?));
-        passed &=
-            report("power cuts", &campaign::run(&program(Vec::new()), crash, arguments.power_cuts, seed)?);
+        let mut crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        let outcome = campaign::run(&program(Vec::new()), &mut crash, arguments.power_cuts, seed)?;
+        passed &= report("power cuts", &outcome);
+        keep_if_broken(arguments, &outcome, folder, crash);
     }
     for mutant in &arguments.mutants {
         let folder = tempfile::tempdir()?;
-        let crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        let mut crash = Crash::Power(Box::new(Disk::create(folder.path())?));
         let env = vec![("KAAS_MUTANT".to_owned(), mutant.clone())];
-        let outcome = campaign::run(&program(env), crash, arguments.power_cuts, seed)?;
+        let outcome = campaign::run(&program(env), &mut crash, arguments.power_cuts, seed)?;
         let killed = !outcome.violations.is_empty();
         let first = outcome.violations.first().map_or("", |violation| violation.0.as_str());
         println!(
@@ -86,6 +92,13 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         passed &= killed;
     }
     Ok(passed)
+}
+
+fn keep_if_broken(arguments: &Arguments, outcome: &Outcome, folder: tempfile::TempDir, crash: Crash) {
+    if arguments.keep && !outcome.violations.is_empty() {
+        println!("kept in {}", folder.keep().display());
+        std::mem::forget(crash);
+    }
 }
 
 fn report(kind: &str, outcome: &Outcome) -> bool {

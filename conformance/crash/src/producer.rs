@@ -152,6 +152,9 @@ impl Producer {
             .first()
             .and_then(|topic| topic.partition_responses.first())
             .ok_or_else(|| Stopped::Broken("an answer without a partition".to_owned()))?;
+        if ledger.in_doubt() {
+            return Err(Stopped::Broken("the power is being cut".to_owned()));
+        }
         if row.error_code != 0 {
             return Err(Stopped::Broken(format!("code {}: {:?}", row.error_code, row.error_message)));
         }
