@@ -169,6 +169,17 @@ fn segments_roll_and_reads_cross_them() {
 }
 
 #[test]
+fn a_new_segment_is_read_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let partition = topic(&engine, "t", &[("segment_bytes", "400")]);
+    append(&partition, &["small"]);
+    // Too large for the rest of the segment, and larger than what the segment holds.
+    append(&partition, &[&"x".repeat(300)]);
+    assert_eq!(batches(&partition, 1), [(1, 1)]);
+}
+
+#[test]
 fn the_first_batch_is_whole_and_the_last_may_be_cut() {
     let dir = tempfile::tempdir().unwrap();
     let engine = engine(dir.path());
@@ -183,7 +194,9 @@ fn the_first_batch_is_whole_and_the_last_may_be_cut() {
     };
     assert_eq!(read(0, 1, true), size);
     assert_eq!(read(1, 1, true), size);
-    assert_eq!(read(0, 1, false), 1);
+    assert_eq!(read(0, size - 1, false), 0, "a part of the first batch is of no use");
+    assert_eq!(read(0, size, false), size);
+    assert_eq!(read(0, size + 1, false), size + 1);
     assert_eq!(read(0, 0, false), 0);
     assert_eq!(read(1, size + 5, true), size + 5);
     assert_eq!(read(1, 1 << 20, true), 2 * size);

@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind, Volume};
@@ -15,6 +18,7 @@ use kaas_core::{
 use support::{options, partition, read_all};
 
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 fn open(volume: &MemVolume) -> Engine {
     Engine::open(options(volume, None)).unwrap()
@@ -66,6 +70,51 @@ fn a_full_disk_refuses_writes_and_recovers_by_itself() {
 }
 
 #[test]
+fn what_a_failed_write_left_is_cut_away_before_the_next() {
+    let volume = MemVolume::new();
+    let engine = Engine::open(one_segment(&volume)).unwrap();
+    let t = create(&engine, "t");
+    send(&t, "one").unwrap();
+    let log = file(&volume, ".log");
+    let before = volume.contents(&log).unwrap();
+    let mut cuts = 0;
+    volume.plan(move |op| match op.kind {
+        OpKind::Write if op.path.ends_with(".log") => Some(Fault::Torn(80, ENOSPC)),
+        // The first try to cut fails too.
+        OpKind::SetLen => {
+            cuts += 1;
+            (cuts == 1).then_some(Fault::Errno(EIO))
+        }
+        _ => None,
+    });
+    assert!(matches!(send(&t, "a longer value than the next"), Err(AppendError::Storage(_))));
+    assert_eq!(volume.contents(&log).unwrap().len(), before.len() + 80);
+    assert!(matches!(send(&t, "a longer value than the next"), Err(AppendError::Storage(_))));
+    assert_eq!(volume.contents(&log).unwrap(), before);
+    volume.no_plan();
+    assert_eq!(send(&t, "two").unwrap(), 1);
+    assert_eq!(volume.contents(&log).unwrap().len(), before.len() * 2);
+}
+
+#[test]
+fn a_retry_is_not_acknowledged_before_its_original_is_durable() {
+    let volume = MemVolume::new();
+    let engine = open(&volume);
+    let t = create(&engine, "t");
+    let numbered = || RecordBatchBuilder::new().producer(3, 0, 0).push(None, Some(b"v"), 0).build();
+    volume.stall(OpKind::Sync, ".log");
+    let original = t.append(numbered(), AppendOptions::default()).unwrap();
+    volume.wait_until_stalled();
+    let mut retry = t.append(numbered(), AppendOptions::default()).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let waits = Pin::new(&mut retry).poll(&mut context).is_pending();
+    volume.release();
+    assert!(waits);
+    assert!(!original.wait().unwrap().duplicate);
+    assert!(retry.wait().unwrap().duplicate);
+}
+
+#[test]
 fn a_full_disk_does_not_move_an_idempotent_producer() {
     let volume = MemVolume::new();
     let engine = open(&volume);
@@ -98,6 +147,13 @@ fn a_failed_sync_is_not_believed_later_and_the_log_goes_on_in_a_new_epoch() {
     assert_eq!(send(&t, "two").unwrap(), 1);
     assert_eq!(t.end_offset_for_epoch(1), (1, 1));
     assert_eq!(t.end_offset_for_epoch(2), (2, 2));
+    drop(engine);
+    // Whatever appears behind the seal later does not exist, however valid it looks.
+    let mut late = batch("late").to_vec();
+    late[..8].copy_from_slice(&1i64.to_be_bytes());
+    volume.tamper(&log, |bytes| bytes.extend_from_slice(&late)).unwrap();
+    let engine = Engine::open(one_segment(&volume)).unwrap();
+    assert_eq!(read_all(&partition(&engine, "t").unwrap()).unwrap(), ["one", "two"]);
     engine.close().unwrap();
     let volume = volume.after_crash(CrashKeep::Nothing);
     assert!(volume.files().iter().any(|path| path.ends_with("/00000002-00000000000000000001.log")));
@@ -106,6 +162,67 @@ fn a_failed_sync_is_not_believed_later_and_the_log_goes_on_in_a_new_epoch() {
     assert_eq!(read_all(&t).unwrap(), ["one", "two"]);
     assert_eq!((t.leader_epoch(), t.end_offset_for_epoch(1)), (2, (1, 1)));
     assert_eq!(send(&t, "three").unwrap(), 2);
+}
+
+#[test]
+fn what_a_failed_sync_lost_is_not_found_in_the_cache_by_the_next_process() {
+    let volume = MemVolume::new();
+    let engine = Engine::open(one_segment(&volume)).unwrap();
+    let t = create(&engine, "t");
+    send(&t, "one").unwrap();
+    // From the failed sync on nothing works, so that the engine cannot look at the device itself.
+    let mut failed = false;
+    volume.plan(move |op| {
+        failed |= op.kind == OpKind::Sync && op.path.ends_with(".log");
+        failed.then_some(Fault::Errno(EIO))
+    });
+    assert!(send(&t, "lost").is_err());
+    drop(engine.hold_commits());
+    assert!(t.offline().is_some());
+    volume.no_plan();
+    drop(engine);
+    let engine = Engine::open(one_segment(&volume)).unwrap();
+    assert_eq!(read_all(&partition(&engine, "t").unwrap()).unwrap(), ["one"]);
+}
+
+fn page_cache(volume: &MemVolume) -> EngineOptions {
+    options(volume, None).resolve(|_| LogConfig {
+        flush_messages: u64::MAX,
+        segment_bytes: 400,
+        ..LogConfig::default()
+    })
+}
+
+#[test]
+fn what_recovery_shows_is_durable_from_then_on() {
+    let volume = MemVolume::new();
+    let engine = Engine::open(page_cache(&volume)).unwrap();
+    let t = create(&engine, "t");
+    for value in ["one", "two"] {
+        send(&t, value).unwrap();
+    }
+    drop(engine);
+    let engine = Engine::open(page_cache(&volume)).unwrap();
+    assert_eq!(read_all(&partition(&engine, "t").unwrap()).unwrap(), ["one", "two"]);
+    let engine = Engine::open(page_cache(&volume.after_crash(CrashKeep::Nothing))).unwrap();
+    assert_eq!(read_all(&partition(&engine, "t").unwrap()).unwrap(), ["one", "two"]);
+}
+
+#[test]
+fn rolled_segments_and_closed_logs_are_durable_in_page_cache_mode_too() {
+    let volume = MemVolume::new();
+    let engine = Engine::open(page_cache(&volume)).unwrap();
+    let t = create(&engine, "t");
+    let values: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    for value in &values {
+        send(&t, value).unwrap();
+    }
+    let cut = Engine::open(page_cache(&volume.after_crash(CrashKeep::Nothing))).unwrap();
+    let survived = read_all(&partition(&cut, "t").unwrap()).unwrap();
+    assert!(survived.len() >= 15 && values.starts_with(&survived), "{survived:?}");
+    engine.close().unwrap();
+    let cut = Engine::open(page_cache(&volume.after_crash(CrashKeep::Nothing))).unwrap();
+    assert_eq!(read_all(&partition(&cut, "t").unwrap()).unwrap(), values);
 }
 
 #[test]

@@ -204,7 +204,11 @@ impl Subject {
         let (stored, first) = model.bytes_from(spec.offset);
         let read = data.slice.to_bytes().unwrap();
         assert!(stored.starts_with(&read), "{spec:?}");
-        let limit = if spec.at_least_one_batch { spec.bytes_max.max(first) } else { spec.bytes_max };
+        let limit = match spec.at_least_one_batch {
+            true => spec.bytes_max.max(first),
+            false if spec.bytes_max < first => 0,
+            false => spec.bytes_max,
+        };
         assert!(read.len() <= limit, "{spec:?}: {} bytes", read.len());
         // Less than the limit only at the end of a segment, which is between two batches.
         if read.len() < limit.min(stored.len()) {

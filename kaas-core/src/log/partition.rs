@@ -102,8 +102,7 @@ impl Partition {
         let config = self.config.load();
         let batch = validate(&batches, &config, now_ms)?;
         let (waiter, receiver) = oneshot::channel();
-        let wake_loop =
-            self.state.lock().enqueue(batch, now_ms, self.producer_expiration_ms, waiter)?;
+        let wake_loop = self.state.lock().enqueue(batch, now_ms, self.producer_expiration_ms, waiter)?;
         if wake_loop {
             self.queue.dirty(self.key)?;
         }
