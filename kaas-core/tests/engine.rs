@@ -137,6 +137,9 @@ fn a_closed_engine_opens_without_reading_the_log_and_goes_on() {
     let refused = partition.append(batch(&["b"]), AppendOptions::default());
     assert!(matches!(refused, Err(AppendError::Closed)));
     assert_eq!(batches(&partition, 0).len(), 1, "reads go on");
+    assert!(matches!(first.create_topic(TopicSpec::new("u", 1)), Err(CreateTopicError::Closed)));
+    assert!(matches!(first.delete_topic("t"), Err(DeleteTopicError::Closed)));
+    assert!(first.close().is_err());
     // Damage that a scan would notice: the checkpoint says that there is nothing to scan.
     let log = partition_dir(dir.path(), "t").join("00000001-00000000000000000000.log");
     let file = std::fs::OpenOptions::new().write(true).open(log).unwrap();

@@ -237,4 +237,28 @@ proptest! {
             prop_assert_eq!(subject.partition.offsets().high_watermark, model.end());
         }
     }
+
+    #[test]
+    fn any_bytes_behind_the_log_are_cut_and_nothing_else(
+        count in 0..4usize,
+        tail in prop::collection::vec(any::<u8>(), 0..300),
+        copied in any::<bool>(),
+    ) {
+        let mut model = Model::default();
+        let subject = Subject::new();
+        subject.append(&vec![vec![1, 2]; count + 1], &mut model);
+        drop(subject.engine.hold_commits());
+        let log = subject.volume.files().into_iter().rfind(|path| path.ends_with(".log")).unwrap();
+        let volume = subject.volume.after_crash(CrashKeep::Nothing);
+        // Either noise, or a batch that was written before: whole, valid, and in the wrong place.
+        let whole = volume.contents(&log).unwrap();
+        let tail = if copied { whole.clone() } else { tail };
+        volume.tamper(&log, |bytes| bytes.extend_from_slice(&tail)).unwrap();
+        let subject = subject.reopen(volume);
+        prop_assert_eq!(subject.partition.offline(), None);
+        prop_assert_eq!(subject.partition.offsets().log_end, model.end());
+        let kept = subject.volume.contents(&log).unwrap();
+        prop_assert_eq!(kept, whole);
+        subject.append(&[vec![3]], &mut model);
+    }
 }

@@ -61,6 +61,11 @@ impl CommitQueue {
         true
     }
 
+    /// Whether the loop has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inbox.lock().closed
+    }
+
     /// All events since the last call; waits for one if `wait` is set.
     fn receive(&self, wait: bool) -> Vec<Event> {
         let mut inbox = self.inbox.lock();

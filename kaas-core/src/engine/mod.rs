@@ -150,6 +150,9 @@ impl Engine {
             return Err(CreateTopicError::PartitionCount(spec.partitions));
         }
         let _one_at_a_time = inner.admin.lock();
+        if inner.queue.is_closed() {
+            return Err(CreateTopicError::Closed);
+        }
         let topics = self.topics();
         if topics.by_name(&name).is_some() {
             return Err(CreateTopicError::Exists(spec.name));
@@ -172,6 +175,9 @@ impl Engine {
     pub fn delete_topic(&self, name: &str) -> Result<(), DeleteTopicError> {
         let inner = &*self.inner;
         let _one_at_a_time = inner.admin.lock();
+        if inner.queue.is_closed() {
+            return Err(DeleteTopicError::Closed);
+        }
         let topics = self.topics();
         let topic = topics.by_name(name).ok_or_else(|| DeleteTopicError::Unknown(name.to_owned()))?;
         let volume = &*inner.options.volume;

@@ -236,10 +236,8 @@ impl Recovery<'_> {
         let (end, log_end) =
             if len == from { (len, offset) } else { self.scan_tail(&last, &*file, from, offset, len)? };
         last.set_visible(end);
-        if len == from {
-            // An idle partition keeps no descriptor.
-            last.release();
-        }
+        // Whoever reads or writes here opens the file again: idle partitions hold no descriptor.
+        last.release();
         Ok((log_end, Some(from)))
     }
 
@@ -324,7 +322,8 @@ impl Recovery<'_> {
         }
         let start = self.segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
         for segment in &self.segments[start..] {
-            let file = segment.open(self.context.volume)?;
+            let path = segment.path(SegmentFile::Log);
+            let file = self.context.volume.open(&path, Access::Read)?;
             let end = match segment.visible() {
                 Some(end) => end,
                 None => file.byte_len()?,
@@ -341,7 +340,6 @@ impl Recovery<'_> {
                     Ok(Some(_)) => {}
                     Err(ScanError::Storage(error)) => return Err(error.into()),
                     Err(ScanError::Bad { position, why }) => {
-                        let path = segment.path(SegmentFile::Log);
                         return Err(damaged(format!("{path} is damaged at byte {position}: {why}")));
                     }
                     Err(ScanError::WouldBlock) => {
