@@ -12,6 +12,8 @@ from lib import jvm
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "kaas" / "clients"
 INSTALL_TIMEOUT_S = 900
+# How much of what a failed install printed is its reason.
+REASON_LINES = 3
 # How many of a producer's topics a slow client reads in a quick run.
 SLOW_SHARE = 2
 INSTALLED = ".kaas-installed"
@@ -90,7 +92,7 @@ def install(client: Client) -> None:
     except subprocess.TimeoutExpired:
         raise NotAvailable(f"{client.name}: not installed within {INSTALL_TIMEOUT_S} s") from None
     if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise NotAvailable(f"{client.name}: {lines[-1]}")
+        lines = done.stdout.decode(errors="replace").strip().splitlines()[-REASON_LINES:]
+        raise NotAvailable(f"{client.name}: {' / '.join(lines) or 'no reason given'}")
     client.directory.mkdir(parents=True, exist_ok=True)
     stamp.write_text(wanted)

@@ -71,7 +71,7 @@ pub(crate) struct Known {
     met: Cell<bool>,
 }
 
-/// Reads the table: `| case | place | Kafka 3.7.2 | kaas | why |`. In the first two columns `*` stands for any text.
+/// Reads the table: `| case | place | Kafka 3.7.2 | kaas | why |`. In the first two columns [`glob`] holds.
 /// Values are JSON in backquotes, or `nothing`, or `any`.
 pub(crate) fn read_known(table: &str) -> Result<Vec<Known>> {
     let rows = table.lines().filter(|line| line.starts_with("| `"));
@@ -119,8 +119,13 @@ impl fmt::Display for Known {
     }
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for any text.
+/// Whether `text` is `pattern`, in which `*` stands for any text and `{a,b}` for a or b.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    if let Some((start, rest)) = pattern.split_once('{')
+        && let Some((choices, end)) = rest.split_once('}')
+    {
+        return choices.split(',').any(|choice| glob(&format!("{start}{choice}{end}"), text));
+    }
     match pattern.split_once('*') {
         None => pattern == text,
         Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
@@ -163,5 +168,6 @@ mod tests {
     fn globs() {
         assert!(glob("a*c", "abbc") && glob("*", "") && glob("produce/*/v3", "produce/x/v3"));
         assert!(!glob("a*c", "abcd") && !glob("a", "ab"));
+        assert!(glob("{a,b}/{c,*d}", "b/xd") && glob("{a,b}*", "a") && !glob("{a,b}", "c"));
     }
 }
