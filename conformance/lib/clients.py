@@ -76,6 +76,13 @@ def _fingerprint(folder: pathlib.Path) -> str:
     return digest.hexdigest()
 
 
+def _reason(output: str) -> str:
+    """The first lines that speak of an error, or else the last ones."""
+    lines = output.strip().splitlines()
+    errors = [line.strip() for line in lines if "error" in line.lower()]
+    return " / ".join(errors[:REASON_LINES] or lines[-REASON_LINES:]) or "no reason given"
+
+
 def install(client: Client) -> None:
     """Runs the client's install.sh unless what it installed is there already."""
     stamp = client.directory / INSTALLED
@@ -92,7 +99,6 @@ def install(client: Client) -> None:
     except subprocess.TimeoutExpired:
         raise NotAvailable(f"{client.name}: not installed within {INSTALL_TIMEOUT_S} s") from None
     if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()[-REASON_LINES:]
-        raise NotAvailable(f"{client.name}: {' / '.join(lines) or 'no reason given'}")
+        raise NotAvailable(f"{client.name}: {_reason(done.stdout.decode(errors='replace'))}")
     client.directory.mkdir(parents=True, exist_ok=True)
     stamp.write_text(wanted)
