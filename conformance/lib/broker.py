@@ -1,5 +1,6 @@
 """The broker under test: kaas, or Apache Kafka 3.7.2 to check the checks."""
 
+import functools
 import os
 import pathlib
 import socket
@@ -20,6 +21,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@functools.cache
 def kaas_binary() -> str:
     """`KAAS_BIN`, or the release build of this work tree."""
     if binary := os.environ.get("KAAS_BIN"):

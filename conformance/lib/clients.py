@@ -20,7 +20,7 @@ INSTALLED = ".kaas-installed"
 
 
 class NotAvailable(Exception):
-    """A client that cannot be installed here, and why."""
+    """A client, or checks for want of one, that cannot be had here, and why."""
 
 
 @dataclass(frozen=True)

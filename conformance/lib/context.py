@@ -7,7 +7,7 @@ from typing import Callable, Iterable
 
 from lib.agent import Agent
 from lib.broker import Broker
-from lib.clients import Client
+from lib.clients import Client, NotAvailable
 from lib.report import Report
 
 # How many client programs work at a time: twice the cores of a small machine, for they mostly wait.
@@ -40,6 +40,13 @@ class Context:
     def able(self, op: str) -> list[Client]:
         """The clients that have a verb."""
         return [client for client in self.clients if op in client.ops]
+
+    def timestamp_writer(self) -> Client:
+        """A client that chooses the timestamps of what it writes."""
+        for client in self.clients:
+            if "timestamps" not in client.cannot_write:
+                return client
+        raise NotAvailable("none of the chosen clients can set timestamps")
 
     def each(self, work: Callable, items: Iterable) -> list:
         """Does the work for all items, a few at a time."""

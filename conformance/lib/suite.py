@@ -5,7 +5,7 @@ import pathlib
 
 from lib.broker import Broker
 from lib.checks import live, matrix, offsets, stock, text, topics, waiting
-from lib.clients import Client
+from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.report import Report
 
@@ -33,9 +33,19 @@ def run(chosen: argparse.Namespace, clients: list[Client], report: Report, folde
             chosen.broker, broker, clients, report, folder, chosen.full, text_mb * MB, chosen.record
         )
         for name in names:
-            CHECKS[name](context)
-            report.say(f"{name}: done")
+            group(context, name)
         report.check("the broker stops on SIGTERM", lambda: stopped(broker))
+
+
+def group(context: Context, name: str) -> None:
+    """Runs a group; what keeps it from running to its end is a failure, and the next group has its turn."""
+    try:
+        CHECKS[name](context)
+    except NotAvailable as reason:
+        context.report.not_available(f"{name}: {reason}")
+    except Exception as failure:  # a broker that died, for one
+        context.report.result(f"{name}: did not end", [f"{type(failure).__name__}: {failure}"])
+    context.report.say(f"{name}: done")
 
 
 def stopped(broker: Broker) -> None:

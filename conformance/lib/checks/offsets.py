@@ -31,7 +31,7 @@ def prepare(context: Context) -> None:
     """One batch of 100 records in gzip: the answer has to look inside."""
     file = context.folder / "offsets.sent"
     records.write(str(file), (Record(timestamp(i), None, b"%d" % i) for i in range(RECORDS)))
-    writer = next(client for client in context.clients if "timestamps" not in client.cannot_write)
+    writer = context.timestamp_writer()
     with Wire(context.broker.port) as wire, context.agent(writer) as agent:
         wire.create_topic(TOPIC, 1, TOPIC_CONFIG)
         wire.create_topic(EMPTY_TOPIC, 1, TOPIC_CONFIG)

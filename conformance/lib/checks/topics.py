@@ -106,7 +106,7 @@ SMALL_FETCH_BYTES = 1024
 def prepare_large(context: Context) -> None:
     file = context.folder / "large.sent"
     records.write(str(file), (Record(1_700_000_000_000 + i, b"k", bytes([i]) * MIB) for i in range(LARGE_RECORDS)))
-    writer = next(client for client in context.clients if "timestamps" not in client.cannot_write)
+    writer = context.timestamp_writer()
     with Wire(context.broker.port) as wire, context.agent(writer) as agent:
         wire.create_topic("large", 1, TOPIC_CONFIG)
         agent.call("produce", topic="large", partition=0, file=str(file), codec="none", acks="all")
