@@ -49,6 +49,9 @@ class Context:
         raise NotAvailable("none of the chosen clients can set timestamps")
 
     def each(self, work: Callable, items: Iterable) -> list:
-        """Does the work for all items, a few at a time."""
-        with ThreadPoolExecutor(PARALLEL) as pool:
+        """Does the work for all items, a few at a time; a run that is ended begins no further ones."""
+        pool = ThreadPoolExecutor(PARALLEL)
+        try:
             return list(pool.map(work, items))
+        finally:
+            pool.shutdown(cancel_futures=True)
