@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use kaas_core::inspect;
 use kaas_core::record::BatchHeader;
 use kaas_core::{
     AppendError, AppendOptions, Appended, CreateTopicError, DeleteTopicError, Engine, EngineOptions,
@@ -403,6 +404,95 @@ fn many_partitions_commit_concurrently() {
     for partition in &topic.partitions {
         assert_eq!(batches(partition, 0).len(), 60);
     }
+}
+
+/// Follows a log from its start to `end`, waiting by watching, and checks that nothing ever changes back.
+fn follow(partition: &Partition, end: i64) {
+    let (woken, wake) = std::sync::mpsc::channel();
+    let watcher: Arc<dyn Wake> = Arc::new(Ring(std::sync::Mutex::new(woken)));
+    let (mut offset, mut high_watermark) = (0, 0);
+    while offset < end {
+        partition.watch(&watcher);
+        let read = data(partition.read(spec(offset)).unwrap());
+        assert!(read.high_watermark >= high_watermark, "the high watermark went back");
+        high_watermark = read.high_watermark;
+        let bytes = read.slice.to_bytes().unwrap();
+        if bytes.is_empty() {
+            // Long enough for any machine: it is there so that a lost wake-up is a failure and no hang.
+            wake.recv_timeout(std::time::Duration::from_secs(120)).expect("a wake-up was lost");
+            continue;
+        }
+        let mut rest = &bytes[..];
+        while let Ok(header) = BatchHeader::parse(rest) {
+            let Some(batch) = rest.get(..header.size) else { break };
+            assert_eq!(header.base_offset, offset);
+            assert!(header.last_offset() < high_watermark, "seen before it was committed");
+            assert_eq!(crc32c::crc32c(&batch[21..]), header.crc);
+            offset = header.next_offset();
+            rest = &rest[header.size..];
+        }
+    }
+}
+
+struct Ring(std::sync::Mutex<std::sync::mpsc::Sender<()>>);
+
+impl Wake for Ring {
+    fn wake(&self) {
+        let _ = self.0.lock().unwrap().send(());
+    }
+}
+
+#[test]
+fn a_segment_file_can_be_inspected_up_to_its_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let partition = topic(&engine, "t", &[]);
+    append(&partition, &["a", "b"]);
+    append(&partition, &["c"]);
+    engine.close().unwrap();
+    let log = partition_dir(dir.path(), "t").join("00000001-00000000000000000000.log");
+    let found: Vec<_> = inspect::batches(&log).unwrap().map(Result::unwrap).collect();
+    let positions: Vec<u64> = found.iter().map(|batch| batch.position).collect();
+    assert_eq!(positions, [0, found[0].header.size as u64]);
+    let values: Vec<_> =
+        found.iter().flat_map(|b| b.records().unwrap()).map(|r| (r.offset, r.value)).collect();
+    assert_eq!(values, [(0, Some(b"a".to_vec())), (1, Some(b"b".to_vec())), (2, Some(b"c".to_vec()))]);
+    let mut bytes = std::fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let found: Vec<_> = inspect::batches(&log).unwrap().collect();
+    assert!(found[0].is_ok() && found.len() == 2);
+    assert!(
+        matches!(found[1], Err(inspect::InspectError::Damaged { position, .. }) if position == positions[1])
+    );
+    assert!(inspect::batches(dir.path().join("missing/x.log")).is_err());
+    assert!(!dir.path().join("missing").exists());
+}
+
+#[test]
+fn readers_follow_concurrent_writers_over_many_segments() {
+    const BATCHES: i64 = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let partition = topic(&engine, "t", &[("segment_bytes", "2000")]);
+    let neighbour = topic(&engine, "u", &[("flush_messages", "7")]);
+    std::thread::scope(|scope| {
+        for partition in [&partition, &partition, &neighbour, &neighbour] {
+            scope.spawn(move || {
+                let send = |_| partition.append(batch(&["a", "b"]), AppendOptions::default()).unwrap();
+                for _ in 0..BATCHES / 5 {
+                    let pending: Vec<_> = (0..5).map(send).collect();
+                    pending.into_iter().for_each(|pending| drop(pending.wait().unwrap()));
+                }
+            });
+            scope.spawn(move || follow(partition, 4 * BATCHES));
+        }
+    });
+    drop(engine);
+    let engine = options(dir.path());
+    let engine = Engine::open(engine).unwrap();
+    follow(&reopened(&engine, "t"), 4 * BATCHES);
+    follow(&reopened(&engine, "u"), 4 * BATCHES);
 }
 
 struct Count(AtomicUsize);
