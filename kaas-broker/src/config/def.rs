@@ -143,26 +143,8 @@ impl Check {
     fn holds(&self, value: &str) -> Result<(), String> {
         match *self {
             Check::Any => Ok(()),
-            Check::Range(low, high) => {
-                let number: i64 = value.parse().map_err(|_| "Not a number".to_owned())?;
-                if number < low {
-                    Err(format!("Value must be at least {low}"))
-                } else if number > high {
-                    Err(format!("Value must be no more than {high}"))
-                } else {
-                    Ok(())
-                }
-            }
-            Check::Fraction(low, high) => {
-                let number: f64 = value.parse().map_err(|_| "Not a number".to_owned())?;
-                if number < low {
-                    Err(format!("Value must be at least {low}"))
-                } else if number > high {
-                    Err(format!("Value must be no more than {high}"))
-                } else {
-                    Ok(())
-                }
-            }
+            Check::Range(low, high) => within(value.parse::<i64>().ok(), low, high),
+            Check::Fraction(low, high) => within(value.parse::<f64>().ok(), low, high),
             Check::OneOf(words) if words.contains(&value) => Ok(()),
             Check::OneOf(words) => Err(format!("String must be one of: {}", words.join(", "))),
             Check::ListOf(words) => match list(value).find(|word| !words.contains(word)) {
@@ -172,6 +154,15 @@ impl Check {
             Check::Only(word, _) if word == value => Ok(()),
             Check::Only(word, why) => Err(format!("Only {word} is supported: {why}")),
         }
+    }
+}
+
+fn within<N: PartialOrd + fmt::Display>(number: Option<N>, low: N, high: N) -> Result<(), String> {
+    match number {
+        None => Err("Not a number".to_owned()),
+        Some(number) if number < low => Err(format!("Value must be at least {low}")),
+        Some(number) if number > high => Err(format!("Value must be no more than {high}")),
+        Some(_) => Ok(()),
     }
 }
 

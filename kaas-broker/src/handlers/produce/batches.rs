@@ -3,18 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use kaas_core::record::{BatchHeader, CompressionCodec};
 use kaas_proto::messages::ProduceRequest;
 use kaas_proto::{ErrorCode, KStr};
 
-/// Where a batch's length is, which counts the bytes behind it, and where its magic number is.
-const LENGTH_AT: usize = 8;
-const MAGIC_AT: usize = 16;
-/// The low byte of a batch's attributes: codec in the lowest three bits, transactional in the fifth.
-const ATTRIBUTES_LOW_BYTE: usize = 22;
-const CODEC: u8 = 0x07;
-const TRANSACTIONAL: u8 = 0x10;
-/// zstd's codec, and the first version whose consumers know it (KIP-110).
-const ZSTD: u8 = 4;
+/// The first version whose consumers know zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
 
 /// What a partition shall append.
@@ -66,25 +59,24 @@ impl TopicBatches {
 }
 
 impl Batch {
-    fn attributes(&self) -> u8 {
-        self.bytes.get(ATTRIBUTES_LOW_BYTE).copied().unwrap_or(0)
+    /// The header, when the bytes begin with one of format 2.
+    fn header(&self) -> Option<BatchHeader> {
+        BatchHeader::parse(&self.bytes).ok()
     }
 
     /// Whether the bytes are one batch of format 2 by its own length.
     pub(super) fn is_whole(&self) -> bool {
-        let length = self.bytes.get(LENGTH_AT..LENGTH_AT + 4).and_then(|bytes| bytes.try_into().ok());
-        let announced = length.and_then(|length| usize::try_from(i32::from_be_bytes(length)).ok());
-        announced.is_some_and(|length| length + LENGTH_AT + 4 == self.bytes.len())
-            && self.bytes.get(MAGIC_AT) == Some(&2)
+        self.header().is_some_and(|header| header.size == self.bytes.len())
     }
 
     pub(super) fn is_transactional(&self) -> bool {
-        self.attributes() & TRANSACTIONAL != 0
+        self.header().is_some_and(|header| header.is_transactional())
     }
 
     /// Whether a producer of this version may send such a batch.
     pub(super) fn check_version(&self, version: i16) -> Result<(), ErrorCode> {
-        if version < ZSTD_FROM && self.attributes() & CODEC == ZSTD {
+        let zstd = || self.header().is_some_and(|header| header.codec() == CompressionCodec::Zstd);
+        if version < ZSTD_FROM && zstd() {
             return Err(ErrorCode::UnsupportedCompressionType);
         }
         Ok(())
