@@ -482,7 +482,9 @@ fn readers_follow_concurrent_writers_over_many_segments() {
                 let send = |_| partition.append(batch(&["a", "b"]), AppendOptions::default()).unwrap();
                 for _ in 0..BATCHES / 5 {
                     let pending: Vec<_> = (0..5).map(send).collect();
-                    pending.into_iter().for_each(|pending| drop(pending.wait().unwrap()));
+                    for pending in pending {
+                        pending.wait().unwrap();
+                    }
                 }
             });
             scope.spawn(move || follow(partition, 4 * BATCHES));
