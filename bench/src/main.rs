@@ -147,10 +147,11 @@ fn compare(run: &Run) -> Result<ExitCode> {
     let mut blocks = Vec::new();
     for number in 1..=run.blocks {
         eprintln!("block {number} of {}", run.blocks);
+        let load_average = process::load_average()?;
         let session = |system| session::run(system, &programs, &run.plan(&rows));
         let first = session(System::Kafka)?;
         let kaas = [session(System::Kaas)?, session(System::Kaas)?];
-        blocks.push(Block { kafka: [first, session(System::Kafka)?], kaas });
+        blocks.push(Block { load_average, kafka: [first, session(System::Kafka)?], kaas });
     }
     let (table, good) = report::table(&blocks, proof.as_ref(), &rows);
     println!("{table}");

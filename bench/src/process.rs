@@ -38,6 +38,12 @@ pub(crate) fn memory(pid: u32) -> Result<Memory> {
     Ok(Memory { resident: mib("Rss:")?, anonymous: mib("Anonymous:")? })
 }
 
+/// How many threads of the whole machine wanted to run in the last minute.
+pub(crate) fn load_average() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split_whitespace().next().context("an empty /proc/loadavg")?.parse()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,11 +10,16 @@ use crate::session::Metrics;
 /// A page-cache row whose broker syncs more often than this for a request is no page-cache row.
 const PAGE_CACHE_SYNCS_MAX: f64 = 0.02;
 
+/// A machine on which nothing else runs stays below.
+const LOAD_AVERAGE_QUIET: f64 = 1.0;
+
 /// The first request of a trial is not counted, and some are still waiting at its end.
 const DURABLE_SYNCS_MIN: f64 = 0.9;
 
 /// One block: Kafka, kaas, kaas, Kafka.
 pub(crate) struct Block {
+    /// The machine's load average before the block.
+    pub(crate) load_average: f64,
     /// Kafka's two sessions.
     pub(crate) kafka: [Metrics; 2],
     /// kaas's two sessions.
@@ -149,6 +154,15 @@ pub(crate) fn table(blocks: &[Block], proof: Option<&Proof>, rows: &[Row]) -> (S
             }
         }
     }
+    // Later blocks come after load of our own.
+    let before = blocks.first().map_or(0.0, |block| block.load_average);
+    let _ = writeln!(text, "load average before: {before:.1}");
+    if before > LOAD_AVERAGE_QUIET {
+        let _ = writeln!(
+            text,
+            "THE MACHINE WAS BUSY WITH OTHER WORK: trust CPU ratios only, and those with care"
+        );
+    }
     (text, good)
 }
 
@@ -162,7 +176,8 @@ pub(crate) fn raw(blocks: &[Block], proof: Option<&Proof>, rows: &[Row]) -> Valu
     let blocks: Vec<Value> = blocks
         .iter()
         .map(|block| {
-            json!({ "kafka": block.kafka.iter().map(session).collect::<Vec<_>>(),
+            json!({ "load_average": block.load_average,
+                    "kafka": block.kafka.iter().map(session).collect::<Vec<_>>(),
                     "kaas": block.kaas.iter().map(session).collect::<Vec<_>>() })
         })
         .collect();
@@ -195,6 +210,7 @@ mod tests {
     #[test]
     fn ratios_are_within_a_block_and_the_median_counts() {
         let block = |kaas: f64| Block {
+            load_average: 0.0,
             kafka: [session(100.0), session(300.0)],
             kaas: [session(kaas), session(kaas)],
         };
@@ -228,7 +244,8 @@ mod tests {
     #[test]
     fn a_row_that_failed_is_no_success() {
         let failed = Metrics::from([("IDLE", Map::from_iter([("error".to_owned(), "no".into())]))]);
-        let block = Block { kafka: [session(1.0), session(1.0)], kaas: [session(1.0), failed] };
+        let block =
+            Block { load_average: 0.0, kafka: [session(1.0), session(1.0)], kaas: [session(1.0), failed] };
         let (text, good) = table(&[block], None, &row(Limit::None));
         assert!(!good && text.contains("NO RESULT: kaas"), "{text}");
     }
