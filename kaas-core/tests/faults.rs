@@ -6,7 +6,7 @@ mod support;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
@@ -289,7 +289,7 @@ fn every_acknowledgement_was_synced_or_the_topic_asked_for_less() {
         let config = LogConfig { flush_messages, ..LogConfig::default() };
         let engine = Engine::open(one_segment(&volume).resolve(move |_| config.clone())).unwrap();
         let t = create(&engine, "t");
-        let syncs = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let syncs = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&syncs);
         volume.watch(move |op| {
             if op.kind == OpKind::Sync && op.path.ends_with(".log") {
@@ -478,6 +478,27 @@ fn a_volume_of_another_format_is_refused() {
     volume.tamper("kaas-volume.json", |bytes| *bytes = file.into_bytes()).unwrap();
     let refused = Engine::open(options(&volume, None));
     assert!(matches!(refused, Err(OpenError::UnknownFormat { found: 2, known: 1 })), "{refused:?}");
+}
+
+#[test]
+fn a_checkpoint_that_fails_costs_nothing_and_is_not_tried_at_every_commit() {
+    let volume = MemVolume::new();
+    let engine = Engine::open(one_segment(&volume).checkpoint_bytes(1000)).unwrap();
+    let t = create(&engine, "t");
+    let tries = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&tries);
+    volume.plan(move |op| {
+        let checkpoint = op.kind == OpKind::Create && op.path.contains("checkpoint.json");
+        counted.fetch_add(u64::from(checkpoint), Ordering::SeqCst);
+        checkpoint.then_some(Fault::Errno(ENOSPC))
+    });
+    let size = batch("v").len() as u64;
+    for n in 0..100 {
+        assert_eq!(send(&t, "v").unwrap(), n);
+    }
+    drop(engine.hold_commits());
+    let tries = tries.load(Ordering::SeqCst);
+    assert!((1..=100 * size / 1000).contains(&tries), "{tries} tries for {} bytes", 100 * size);
 }
 
 #[test]

@@ -66,10 +66,18 @@ pub(crate) fn create(
     if sync_dir { volume.sync_dir(dir) } else { Ok(()) }
 }
 
+/// The claim of an epoch, if there is one, and if it can be trusted.
 pub(crate) fn load(
     volume: &dyn Volume,
     dir: &str,
     epoch: i32,
 ) -> io::Result<Option<Result<Claim, DamagedState>>> {
-    state_file::load(volume, &format!("{dir}/{}", claim_file(epoch)))
+    let path = format!("{dir}/{}", claim_file(epoch));
+    let loaded: Option<Result<Claim, DamagedState>> = state_file::load(volume, &path)?;
+    Ok(loaded.map(|loaded| {
+        loaded.and_then(|claim| {
+            let why = format!("it claims epoch {}", claim.epoch);
+            if claim.epoch == epoch { Ok(claim) } else { Err(DamagedState { path, why }) }
+        })
+    }))
 }

@@ -67,6 +67,7 @@ struct Active {
     position: u64,
     synced: u64,
     checkpointed: u64,
+    checkpoint_tried: u64,
     /// How much of the segment its stored index covers.
     indexed: u64,
     unsynced_records: u64,
@@ -167,11 +168,14 @@ impl Writer {
         context: &WriteContext,
         partition: &Partition,
     ) -> Result<(), StorageError> {
-        let due = self.active.as_ref().is_some_and(|active| {
-            active.synced == active.position
-                && active.synced - active.checkpointed >= context.checkpoint_bytes
-        });
-        if due { self.checkpoint(context, partition) } else { Ok(()) }
+        let Some(active) = &mut self.active else { return Ok(()) };
+        let since = active.synced.saturating_sub(active.checkpointed.max(active.checkpoint_tried));
+        if active.synced < active.position || since < context.checkpoint_bytes {
+            return Ok(());
+        }
+        // One that fails, on a full disk, is not tried again at every commit.
+        active.checkpoint_tried = active.synced;
+        self.checkpoint(context, partition)
     }
 
     /// Syncs what is unsynced and writes a checkpoint, so that the next open reads nothing.
@@ -312,6 +316,7 @@ impl Writer {
                     position,
                     synced,
                     checkpointed,
+                    checkpoint_tried: 0,
                     indexed: 0,
                     unsynced_records,
                     untrimmed,
@@ -357,6 +362,7 @@ impl Writer {
             position,
             synced,
             checkpointed,
+            checkpoint_tried: 0,
             indexed: 0,
             unsynced_records,
             untrimmed: false,
