@@ -19,7 +19,7 @@ use kaas_proto::messages::{FetchRequest, FetchResponse};
 use tokio::time::Instant;
 
 pub use cache::SessionCache;
-use items::Items;
+use items::{Items, Shared};
 use read::{Limits, Round};
 use session::Context;
 use waiter::Waiter;
@@ -65,32 +65,31 @@ async fn wait(
     mut round: Round,
     deadline: Instant,
 ) -> FetchResponse {
-    let items = context.items().clone();
+    let items = context.items();
     loop {
-        if round.cold {
-            // The pages are not in memory: read them on a thread that may wait, so that no other connection does.
-            let (items, limits) = (items.clone(), limits);
-            let read = broker
-                .blocking(move |broker| read::round(broker, &items, &limits, read::Blocking::Yes))
-                .await;
-            match read {
-                Ok(warm) => round = warm,
-                Err(error) => return session_error(error.code),
-            }
-        }
-        if round.is_final(&limits) || deadline <= Instant::now() {
-            return context.answer(round);
-        }
         // Register first, look second, so that nothing moves unseen in between.
         let waiter = Waiter::watch(round.watched());
-        let again = read::round(&broker, &items, &limits, read::Blocking::No);
-        if again.cold || again.is_final(&limits) {
-            round = again;
-            continue;
+        round = match look(&broker, items, limits).await {
+            Ok(round) => round,
+            Err(error) => return session_error(error.code),
+        };
+        if round.is_final(&limits)
+            || deadline <= Instant::now()
+            || tokio::time::timeout_at(deadline, waiter.woken()).await.is_err()
+        {
+            return context.answer(round);
         }
-        let timed_out = tokio::time::timeout_at(deadline, waiter.woken()).await.is_err();
-        round = if timed_out { again } else { read::round(&broker, &items, &limits, read::Blocking::No) };
     }
+}
+
+/// Looks at memory, and at the disk where pages are missing: on a thread that may wait, so that no other connection does.
+async fn look(broker: &Arc<Broker>, items: &Shared, limits: Limits) -> Result<Round, ApiError> {
+    let round = read::round(broker, items, &limits, read::Blocking::No);
+    if !round.cold {
+        return Ok(round);
+    }
+    let items = Arc::clone(items);
+    broker.blocking(move |broker| read::round(broker, &items, &limits, read::Blocking::Yes)).await
 }
 
 fn session_error(code: ErrorCode) -> FetchResponse {

@@ -3,6 +3,7 @@
 //! A session spares a client that follows many partitions from naming them in every poll, and the broker from answering for those where
 //! nothing changed.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use kaas_proto::ErrorCode;
@@ -38,14 +39,27 @@ pub(super) struct Session {
     pub(super) id: i32,
     pub(super) epoch: i32,
     pub(super) by_id: bool,
-    /// In the order in which they are served: partitions that gave data move to the end, so that none starves.
-    partitions: Vec<Cached>,
+    /// By turn, the order in which they are served: partitions that gave data take a new turn at the end, so that none starves.
+    partitions: BTreeMap<u64, Cached>,
+    /// The turn of each partition: a client may follow very many, so none is searched for.
+    turns: HashMap<Key, u64>,
+    next_turn: u64,
 }
 
 impl Session {
     pub(super) fn new(id: i32, by_id: bool, items: &[Item]) -> Session {
-        let fresh = |item: &Item| Cached { item: item.clone(), high_watermark: -1, log_start: -1 };
-        Session { id, epoch: next_epoch(INITIAL_EPOCH), by_id, partitions: items.iter().map(fresh).collect() }
+        let mut session = Session {
+            id,
+            epoch: next_epoch(INITIAL_EPOCH),
+            by_id,
+            partitions: BTreeMap::new(),
+            turns: HashMap::with_capacity(items.len()),
+            next_turn: 0,
+        };
+        for item in items {
+            session.want(item.clone());
+        }
+        session
     }
 
     pub(super) fn len(&self) -> usize {
@@ -55,38 +69,43 @@ impl Session {
     /// Takes the changes of an incremental fetch: new and changed partitions, and those to forget.
     pub(super) fn update(&mut self, items: Items) {
         for item in items.wanted {
-            match self.find(&item.key) {
-                Some(at) => self.partitions[at].item.want = item.want,
-                None => self.partitions.push(Cached { item, high_watermark: -1, log_start: -1 }),
-            }
+            self.want(item);
         }
         for key in items.forgotten {
-            if let Some(at) = self.find(&key) {
-                self.partitions.remove(at);
+            if let Some(turn) = self.turns.remove(&key) {
+                self.partitions.remove(&turn);
             }
         }
+    }
+
+    fn want(&mut self, item: Item) {
+        match self.turns.get(&item.key).and_then(|turn| self.partitions.get_mut(turn)) {
+            Some(cached) => cached.item.want = item.want,
+            None => self.put_last(Cached { item, high_watermark: -1, log_start: -1 }),
+        }
+    }
+
+    fn put_last(&mut self, cached: Cached) {
+        self.turns.insert(cached.item.key.clone(), self.next_turn);
+        self.partitions.insert(self.next_turn, cached);
+        self.next_turn += 1;
     }
 
     pub(super) fn items(&self) -> Shared {
-        Arc::new(self.partitions.iter().map(|cached| cached.item.clone()).collect())
-    }
-
-    fn find(&self, key: &Key) -> Option<usize> {
-        self.partitions.iter().position(|cached| cached.item.key == *key)
+        Arc::new(self.partitions.values().map(|cached| cached.item.clone()).collect())
     }
 
     /// Remembers what the client is told, and says whether it must be told.
     pub(super) fn tell(&mut self, key: &Key, data: &PartitionData) -> bool {
-        let Some(at) = self.find(key) else { return true };
-        let cached = &mut self.partitions[at];
+        let Some(turn) = self.turns.get(key).copied() else { return true };
+        let Some(cached) = self.partitions.get_mut(&turn) else { return true };
         let failed = data.error_code != ErrorCode::None.code();
         let has_records = data.records.as_ref().is_some_and(|records| !records.is_empty());
         let moved = cached.high_watermark != data.high_watermark || cached.log_start != data.log_start_offset;
         cached.high_watermark = if failed { -1 } else { data.high_watermark };
         cached.log_start = data.log_start_offset;
-        if has_records {
-            let served = self.partitions.remove(at);
-            self.partitions.push(served);
+        if has_records && let Some(served) = self.partitions.remove(&turn) {
+            self.put_last(served);
         }
         has_records || moved || failed || data.diverging_epoch.end_offset >= 0
     }
