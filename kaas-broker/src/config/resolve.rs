@@ -7,6 +7,7 @@ use kaas_core::LogConfig;
 use super::def::{InvalidValue, list};
 use super::topic::{self, TopicDef};
 use super::{Layers, suggest};
+use crate::error::STRING_BYTES_MAX;
 
 /// A topic's own settings, by key.
 pub type Overrides = BTreeMap<String, String>;
@@ -25,6 +26,9 @@ pub enum TopicConfigError {
     /// A key without a value.
     #[error("Null value not supported for topic configs: {0}")]
     Null(String),
+    /// A value that the older versions of DescribeConfigs could not show.
+    #[error("The value of {0} has {1} bytes, more than {STRING_BYTES_MAX}")]
+    TooLong(String, usize),
     /// A value that its key does not take.
     #[error(transparent)]
     Invalid(#[from] InvalidValue),
@@ -36,6 +40,9 @@ pub fn check(key: &str, value: Option<&str>) -> Result<String, TopicConfigError>
         return Err(TopicConfigError::Unknown { key: key.to_owned(), nearest: suggest::topic_key(key) });
     };
     let value = value.ok_or_else(|| TopicConfigError::Null(key.to_owned()))?;
+    if value.len() > STRING_BYTES_MAX {
+        return Err(TopicConfigError::TooLong(key.to_owned(), value.len()));
+    }
     Ok(row.def.normalise(value)?)
 }
 
@@ -136,5 +143,7 @@ mod tests {
         assert!(matches!(check("retention.ms", None), Err(TopicConfigError::Null(_))));
         assert!(matches!(check("retention.ms", Some("-2")), Err(TopicConfigError::Invalid(_))));
         assert_eq!(check("retention.ms", Some(" 5 ")).unwrap(), "5");
+        let long = "x".repeat(STRING_BYTES_MAX + 1);
+        assert!(matches!(check("message.format.version", Some(&long)), Err(TopicConfigError::TooLong(..))));
     }
 }

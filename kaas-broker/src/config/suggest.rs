@@ -17,6 +17,8 @@ pub fn topic_key(unknown: &str) -> Option<&'static str> {
 
 fn nearest(unknown: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     known
+        // Each missing letter is an edit, so a name of another size cannot be near; a client may send a very long one.
+        .filter(|name| name.len() as f64 >= NEAR_ENOUGH * unknown.chars().count() as f64)
         .map(|name| (strsim::normalized_levenshtein(unknown, name), name))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(score, _)| *score >= NEAR_ENOUGH)

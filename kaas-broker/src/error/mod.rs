@@ -6,6 +6,9 @@ use kaas_proto::{ErrorCode, KStr};
 
 pub use mapping::{append_code, create_topic_code, delete_topic_code, producer_id_code, read_code};
 
+/// Bytes of the longest string before the flexible versions: its length is 16 bits. A response with a longer one cannot be sent.
+pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+
 /// A failure with the code that a Kafka client understands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}", .code.name(), .message.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
@@ -29,9 +32,29 @@ impl ApiError {
 
     /// The sentence, or the code's name.
     pub fn message(&self) -> KStr {
-        match &self.message {
-            Some(text) => KStr::from(text.clone()),
-            None => KStr::from(self.code.name()),
+        self.sentence().unwrap_or(KStr::from(self.code.name()))
+    }
+
+    /// The sentence, cut where the oldest versions could not carry it: it may quote what the client sent.
+    pub fn sentence(&self) -> Option<KStr> {
+        let text = self.message.as_deref()?;
+        let mut end = text.len().min(STRING_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
         }
+        Some(KStr::from(&text[..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_fits_every_version() {
+        let error = ApiError::because(ErrorCode::InvalidConfig, "é".repeat(STRING_BYTES_MAX));
+        assert_eq!(error.message().len(), STRING_BYTES_MAX - 1, "cut between two characters");
+        assert_eq!(ApiError::because(ErrorCode::InvalidConfig, "short").message().as_str(), "short");
+        assert_eq!(ApiError::new(ErrorCode::InvalidConfig).sentence(), None);
     }
 }

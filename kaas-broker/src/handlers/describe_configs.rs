@@ -112,9 +112,7 @@ impl Handler<DescribeConfigsRequest> for Broker {
             DescribeConfigsResult {
                 error_code: error.as_ref().map_or(ErrorCode::None, |error| error.code).code(),
                 // Kafka answers an empty sentence where it has nothing to say.
-                error_message: Some(
-                    error.and_then(|error| error.message).map(KStr::from).unwrap_or_default(),
-                ),
+                error_message: Some(error.and_then(|error| error.sentence()).unwrap_or_default()),
                 resource_type: resource.resource_type,
                 resource_name: resource.resource_name.clone(),
                 configs: rows.into_iter().map(|row| shape(row, &request, cx.version)).collect(),
