@@ -9,7 +9,9 @@ use kaas_proto::{ApiKey, VersionRange};
 pub enum Class {
     /// Records: bounded by memory, never queued behind administration.
     Data,
-    /// Everything that reads or changes metadata.
+    /// Answers from memory, which every client needs before it can do anything: never queued behind changes.
+    Lookup,
+    /// Everything that changes metadata.
     Control,
 }
 
@@ -30,7 +32,7 @@ const fn api(key: ApiKey, min: i16, max: i16, class: Class, note: &'static str) 
     Api { key, versions: VersionRange { min, max }, class, note }
 }
 
-use Class::{Control, Data};
+use Class::{Control, Data, Lookup};
 
 /// Every served API, sorted by key.
 #[rustfmt::skip]
@@ -38,14 +40,14 @@ pub const APIS: &[Api] = &[
     api(ApiKey::Produce, 3, 10, Data, "0-2 carry message sets of the old formats, which are not converted yet"),
     api(ApiKey::Fetch, 4, 16, Data, "0-3 return message sets of the old formats, which are not converted yet"),
     api(ApiKey::ListOffsets, 1, 8, Data, "0 returns a list of segment offsets, which is not built yet"),
-    api(ApiKey::Metadata, 0, 12, Control, ""),
-    api(ApiKey::ApiVersions, 0, 3, Control, ""),
+    api(ApiKey::Metadata, 0, 12, Lookup, ""),
+    api(ApiKey::ApiVersions, 0, 3, Lookup, ""),
     api(ApiKey::CreateTopics, 0, 7, Control, ""),
     api(ApiKey::DeleteTopics, 0, 6, Control, ""),
     api(ApiKey::InitProducerId, 0, 4, Control, "idempotent producers; a transactional id is refused"),
     api(ApiKey::OffsetForLeaderEpoch, 0, 4, Data, ""),
-    api(ApiKey::DescribeConfigs, 0, 4, Control, ""),
-    api(ApiKey::DescribeCluster, 0, 1, Control, ""),
+    api(ApiKey::DescribeConfigs, 0, 4, Lookup, ""),
+    api(ApiKey::DescribeCluster, 0, 1, Lookup, ""),
 ];
 
 /// The row of an API, or `None` when it is not served.

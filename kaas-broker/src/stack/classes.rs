@@ -1,4 +1,4 @@
-//! Limits by class: so many control requests run at the same time, the others wait their turn.
+//! Limits by class: so many requests of a class run at the same time, the others wait their turn.
 //!
 //! The class is known only at the call, so the permit is taken within the future and not in `poll_ready`. Data requests need none here:
 //! their memory is bounded before they are read.
@@ -18,16 +18,35 @@ use crate::request::{BoxFuture, Reply, Request};
 
 /// Control requests that run at the same time, of all connections.
 const CONTROL_MAX: usize = 32;
+/// Lookups that run at the same time. Only one that creates a topic takes long; half of the runtime's 512 blocking threads remain for reads.
+const LOOKUP_MAX: usize = 256;
 
 /// Makes services that share one limit.
 #[derive(Clone, Debug)]
 pub(super) struct ClassesLayer {
+    limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+struct Limits {
     control: Arc<Semaphore>,
+    lookup: Arc<Semaphore>,
+}
+
+impl Limits {
+    fn of(&self, class: Class) -> Option<Arc<Semaphore>> {
+        match class {
+            Class::Data => None,
+            Class::Lookup => Some(Arc::clone(&self.lookup)),
+            Class::Control => Some(Arc::clone(&self.control)),
+        }
+    }
 }
 
 impl ClassesLayer {
     pub(super) fn new() -> Self {
-        ClassesLayer { control: Arc::new(Semaphore::new(CONTROL_MAX)) }
+        let of = |permits| Arc::new(Semaphore::new(permits));
+        ClassesLayer { limits: Limits { control: of(CONTROL_MAX), lookup: of(LOOKUP_MAX) } }
     }
 }
 
@@ -35,7 +54,7 @@ impl<S> Layer<S> for ClassesLayer {
     type Service = Classes<S>;
 
     fn layer(&self, inner: S) -> Classes<S> {
-        Classes { inner, control: Arc::clone(&self.control) }
+        Classes { inner, limits: self.limits.clone() }
     }
 }
 
@@ -43,7 +62,7 @@ impl<S> Layer<S> for ClassesLayer {
 #[derive(Clone, Debug)]
 pub(super) struct Classes<S> {
     inner: S,
-    control: Arc<Semaphore>,
+    limits: Limits,
 }
 
 impl<S> Service<Request> for Classes<S>
@@ -60,14 +79,11 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let class = class_of(&request.body);
+        let limit = self.limits.of(class_of(&request.body));
         let future = self.inner.call(request);
-        if class == Class::Data {
-            return Box::pin(future);
-        }
-        let control = Arc::clone(&self.control);
+        let Some(limit) = limit else { return Box::pin(future) };
         Box::pin(async move {
-            let _permit = control.acquire_owned().await.expect("the semaphore is never closed");
+            let _permit = limit.acquire_owned().await.expect("the semaphore is never closed");
             future.await
         })
     }

@@ -59,7 +59,7 @@ pub fn assemble(parts: StackParts) -> Stack {
         .layer_fn(rescue::Rescue::new)
         // Administration ends in time; long polls and acknowledgements carry their own limits.
         .layer_fn(deadline::Deadline::new)
-        // Administration is bounded, so that a flood of it does not take all threads.
+        // Administration is bounded, so that a flood of it does not take all threads or keep others from connecting.
         .layer(classes::ClassesLayer::new())
         .service(Router::new(Arc::clone(&parts.broker)));
     BoxCloneSyncService::new(stack)
