@@ -103,3 +103,28 @@ fn answers_before_a_refused_request_still_come() {
     assert_eq!(client.receive::<ProduceRequest>(9).0, good);
     client.expect_close();
 }
+
+#[test]
+fn a_client_that_sends_no_more_still_gets_its_acknowledgements() {
+    let kaas = Kaas::start();
+    let mut client = kaas.connect();
+    client.create_topic("t", 1);
+    let sent: Vec<i32> = (0..5).map(|_| client.send(&produce("t", 0, b"v", -1), 9)).collect();
+    client.0.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    for id in sent {
+        assert_eq!(client.receive::<ProduceRequest>(9).0, id);
+    }
+    client.expect_close();
+}
+
+#[test]
+fn garbage_behind_a_produce_does_not_take_its_acknowledgement_away() {
+    use std::io::Write;
+    let kaas = Kaas::start();
+    let mut client = kaas.connect();
+    client.create_topic("t", 1);
+    let sent = client.send(&produce("t", 0, b"v", -1), 9);
+    client.0.stream.write_all(&[0xff; 4]).unwrap();
+    assert_eq!(client.receive::<ProduceRequest>(9).0, sent);
+    client.expect_close();
+}

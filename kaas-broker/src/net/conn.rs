@@ -25,6 +25,8 @@ use crate::stack::Stack;
 const PIPELINE_MAX: usize = 64;
 /// How long a frame that has begun may make no progress, and a reply may find no reader.
 const STALL_MAX: Duration = Duration::from_secs(30);
+/// The shortest time between two looks at whether the connection is idle.
+const CHECK_MIN: Duration = Duration::from_millis(100);
 
 /// What a connection is served with.
 #[derive(Clone)]
@@ -64,7 +66,7 @@ pub enum Ended {
 /// A request whose answer is not there yet.
 struct Pending {
     answer: BoxFuture<Answer<Rope>>,
-    permit: Permit,
+    permit: Arc<Permit>,
 }
 
 struct Connection {
@@ -80,6 +82,8 @@ struct Connection {
     outbox: Outbox,
     /// The connection ends once the replies before this point are sent.
     closing: bool,
+    /// Why nothing more is read; the connection ends with it once everything pending is answered.
+    read_ended: Option<FrameError>,
     last_progress: Instant,
 }
 
@@ -96,6 +100,7 @@ pub async fn serve(stream: TcpStream, cx: Arc<ConnCx>, options: ConnOptions) -> 
         held: None,
         outbox: Outbox::default(),
         closing: false,
+        read_ended: None,
         last_progress: Instant::now(),
     };
     connection.run().await
@@ -112,10 +117,16 @@ enum Event {
 
 impl Connection {
     async fn run(mut self) -> Ended {
-        let mut timer = Box::pin(tokio::time::sleep(STALL_MAX));
+        let mut timer = Box::pin(tokio::time::sleep(self.check_every()));
         loop {
             if self.closing && self.outbox.is_empty() {
                 return Ended::Refused;
+            }
+            if self.pending.is_empty()
+                && self.outbox.is_empty()
+                && let Some(why) = self.read_ended.take()
+            {
+                return why.into();
             }
             let ready = if self.pending.is_empty() { self.held.take() } else { None };
             let result = match ready {
@@ -135,10 +146,22 @@ impl Connection {
     }
 
     async fn wait(&mut self, timer: &mut Pin<Box<Sleep>>) -> Event {
-        let Connection { stream, options, frames, pending, held, outbox, closing, .. } = self;
+        let Connection {
+            stream,
+            options,
+            frames,
+            pending,
+            held,
+            outbox,
+            closing,
+            overlapping,
+            read_ended,
+            ..
+        } = self;
         let sending = !outbox.is_empty();
-        let quiet = pending.is_empty() && held.is_none() && !sending;
-        let reading = held.is_none() && pending.len() < PIPELINE_MAX && !sending;
+        // A stopping broker waits for acknowledgements, not for long polls, which may take any time.
+        let quiet = (pending.is_empty() || !*overlapping) && !sending;
+        let reading = held.is_none() && pending.len() < PIPELINE_MAX && !sending && read_ended.is_none();
         let answering = !*closing;
         let front = async {
             match pending.front_mut() {
@@ -165,7 +188,7 @@ impl Connection {
         self.queue(answer, pending.permit)
     }
 
-    fn queue(&mut self, answer: Answer<Rope>, permit: Permit) -> Result<(), Ended> {
+    fn queue(&mut self, answer: Answer<Rope>, permit: Arc<Permit>) -> Result<(), Ended> {
         self.last_progress = Instant::now();
         match answer {
             Answer::Send(reply) => Ok(self.outbox.push(reply, permit)?),
@@ -178,7 +201,15 @@ impl Connection {
     }
 
     async fn arrived(&mut self, frame: Result<Frame, FrameError>) -> Result<(), Ended> {
-        let frame = frame?;
+        let frame = match frame {
+            Ok(frame) => frame,
+            // What was appended is acknowledged, though the client sends no more. A long poll has nobody to wait for.
+            Err(why) if !why.is_failure() && !self.pending.is_empty() && self.overlapping => {
+                self.read_ended = Some(why);
+                return Ok(());
+            }
+            Err(why) => return Err(why.into()),
+        };
         self.last_progress = Instant::now();
         let overlaps = self.overlapping && is_produce(&frame);
         if self.pending.is_empty() || overlaps {
@@ -220,7 +251,7 @@ impl Connection {
         }
     }
 
-    fn push(&mut self, answer: BoxFuture<Answer<Rope>>, permit: Permit, produce: bool) {
+    fn push(&mut self, answer: BoxFuture<Answer<Rope>>, permit: Arc<Permit>, produce: bool) {
         self.overlapping &= produce;
         self.pending.push_back(Pending { answer, permit });
     }
@@ -242,12 +273,18 @@ impl Connection {
         self.options.idle_max.map(|idle| progress + idle)
     }
 
+    /// How often the connection looks whether it should end.
+    fn check_every(&self) -> Duration {
+        self.options.idle_max.unwrap_or(STALL_MAX).clamp(CHECK_MIN, STALL_MAX)
+    }
+
     fn time_up(&self, timer: &mut Pin<Box<Sleep>>) -> Result<(), Ended> {
         let now = Instant::now();
         match self.give_up_at() {
             Some(at) if at <= now => Err(Ended::Idle),
             at => {
-                timer.as_mut().reset(at.map_or(now + STALL_MAX, |at| at.min(now + STALL_MAX)));
+                let next = now + self.check_every();
+                timer.as_mut().reset(at.map_or(next, |at| at.min(next)));
                 Ok(())
             }
         }

@@ -1,6 +1,10 @@
 //! Frames: a four-byte length and so many bytes. The buffer grows with what arrives, never with what is announced.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::net::TcpStream;
@@ -23,8 +27,20 @@ const ACCOUNT_EAGER: usize = 64 * 1024;
 pub struct Frame {
     /// The bytes after the length.
     pub bytes: Bytes,
-    /// The memory they occupy.
-    pub permit: Permit,
+    /// The memory they occupy. The bytes hold it too: records may be on their way to the disk when nobody waits for them any more.
+    pub permit: Arc<Permit>,
+}
+
+/// Bytes that stay accounted for until the last view of them is gone.
+struct Accounted {
+    bytes: Bytes,
+    _permit: Arc<Permit>,
+}
+
+impl AsRef<[u8]> for Accounted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Why reading ended.
@@ -44,6 +60,13 @@ pub enum FrameError {
     Io(#[from] io::Error),
 }
 
+impl FrameError {
+    /// Whether the socket is broken in both directions.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, FrameError::Io(_))
+    }
+}
+
 /// Reads the frames of one connection.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -51,6 +74,8 @@ pub struct FrameReader {
     permit: Permit,
     last_frame_len: usize,
     last_progress: Instant,
+    /// Whether the next bytes wait for memory, which is not the client's fault.
+    starved: bool,
     frame_bytes_max: usize,
     budget: Budget,
 }
@@ -63,14 +88,15 @@ impl FrameReader {
             permit: Permit::default(),
             last_frame_len: 0,
             last_progress: Instant::now(),
+            starved: false,
             frame_bytes_max,
             budget,
         }
     }
 
-    /// Whether a frame has begun and is not complete.
+    /// Whether a frame has begun and it is the client's turn to complete it.
     pub fn within_frame(&self) -> bool {
-        !self.buffer.is_empty()
+        !self.buffer.is_empty() && !self.starved
     }
 
     /// When bytes last arrived.
@@ -127,17 +153,58 @@ impl FrameReader {
         };
         let end = PREFIX + len;
         let accounted = end.min((2 * have).max(ACCOUNT_EAGER));
-        self.budget.raise(&mut self.permit, accounted).await;
+        self.account(accounted).await;
         let capacity = end.min((2 * have).max(RESERVE_EAGER));
         self.buffer.reserve(capacity - have);
         accounted - have
     }
 
+    async fn account(&mut self, bytes: usize) {
+        let mut raise = pin!(self.budget.raise(&mut self.permit, bytes));
+        if poll_fn(|cx| Poll::Ready(raise.as_mut().poll(cx))).await.is_pending() {
+            self.starved = true;
+            raise.await;
+        }
+        if std::mem::take(&mut self.starved) {
+            // The time that was spent waiting here does not count against the client.
+            self.last_progress = Instant::now();
+        }
+    }
+
     async fn cut(&mut self, len: usize) -> Result<Frame, FrameError> {
-        self.budget.raise(&mut self.permit, PREFIX + len).await;
+        self.account(PREFIX + len).await;
         self.last_frame_len = len;
         let mut bytes = self.buffer.split_to(PREFIX + len).freeze();
         bytes.advance(PREFIX);
-        Ok(Frame { bytes, permit: std::mem::take(&mut self.permit) })
+        let permit = Arc::new(std::mem::take(&mut self.permit));
+        let bytes = Bytes::from_owner(Accounted { bytes, _permit: Arc::clone(&permit) });
+        Ok(Frame { bytes, permit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_accounted_for_until_the_last_view_of_them_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let budget = Budget::new(Some(2048));
+        let mut frames = FrameReader::new(1 << 20, budget.clone());
+        client.write_all(&1024_i32.to_be_bytes()).await.unwrap();
+        client.write_all(&[7; 1024]).await.unwrap();
+        let frame = frames.next(&server).await.unwrap();
+        let view = frame.bytes.slice(10..20);
+        drop(frame);
+        let mut other = Permit::default();
+        let mut waiting = tokio_test::task::spawn(budget.raise(&mut other, 2048));
+        assert!(waiting.poll().is_pending());
+        drop(view);
+        assert!(waiting.poll().is_ready());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use kaas_proto::{FileSlice, Piece, Rope};
@@ -22,12 +23,12 @@ const SENDFILE_MAX: usize = 1024 * 1024;
 pub struct Outbox {
     pieces: VecDeque<Piece>,
     /// Memory of the requests whose replies are here; given back when all is flushed.
-    permits: Vec<Permit>,
+    permits: Vec<Arc<Permit>>,
 }
 
 impl Outbox {
     /// Queues a reply behind its length.
-    pub fn push(&mut self, reply: Rope, permit: Permit) -> Result<(), io::Error> {
+    pub fn push(&mut self, reply: Rope, permit: Arc<Permit>) -> Result<(), io::Error> {
         let len = u32::try_from(reply.len())
             .ok()
             .filter(|len| *len <= i32::MAX as u32)
