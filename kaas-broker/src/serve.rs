@@ -44,12 +44,7 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     let engine = open_engine(Arc::clone(&config)).await?;
     let infos: Vec<Arc<ListenerInfo>> = listeners.iter().map(|listener| Arc::clone(&listener.info)).collect();
     let broker = Arc::new(Broker::new(engine.clone(), Arc::clone(&config), infos.clone()));
-    let parts = StackParts {
-        broker,
-        metrics: Arc::new(Metrics::default()),
-        drain: CancellationToken::new(),
-        in_flight: TaskTracker::new(),
-    };
+    let parts = StackParts { broker, metrics: Arc::new(Metrics::default()), drain: CancellationToken::new() };
     let connections = TaskTracker::new();
     accept(listeners, &config, &parts, &connections);
     announce(&config, &infos, started);
@@ -60,7 +55,6 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     }
     tracing::info!("stopping");
     parts.drain.cancel();
-    parts.in_flight.close();
     connections.close();
     if tokio::time::timeout(DRAIN_MAX, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "some connections did not end in time");

@@ -32,7 +32,7 @@ struct Sweep {
 impl Sweep {
     /// Sends each request at each served version that can carry it; a version that carries none is a mistake of this test.
     fn all<R: ApiRequest + std::fmt::Debug>(&mut self, requests: &[R]) {
-        let versions = kaas_broker::apis::find(R::KEY.code()).unwrap().versions;
+        let versions = kaas_broker::apis::find(R::KEY.code()).expect("the API is served").versions;
         for version in versions.min..=versions.max {
             let mut carried = 0;
             for (at, request) in requests.iter().enumerate() {
@@ -57,8 +57,7 @@ fn creations() -> Vec<CreateTopicsRequest> {
         configs: vec![CreateableTopicConfig { name: name.into(), value }],
         ..topic("configured")
     };
-    let assignments =
-        vec![CreatableReplicaAssignment { partition_index: 0, broker_ids: vec![1], ..Default::default() }];
+    let assignments = vec![CreatableReplicaAssignment { partition_index: 0, broker_ids: vec![1] }];
     let topics = vec![
         topic("fresh"),
         topic("t"),
@@ -106,17 +105,10 @@ fn lookups(sweep: &mut Sweep) {
     ]);
     sweep.all(&[
         ApiVersionsRequest::default(),
-        ApiVersionsRequest {
-            client_software_name: "a".into(),
-            client_software_version: "1".into(),
-            ..Default::default()
-        },
+        ApiVersionsRequest { client_software_name: "a".into(), client_software_version: "1".into() },
     ]);
-    let endpoint = |endpoint_type| DescribeClusterRequest {
-        endpoint_type,
-        include_cluster_authorized_operations: true,
-        ..Default::default()
-    };
+    let endpoint =
+        |endpoint_type| DescribeClusterRequest { endpoint_type, include_cluster_authorized_operations: true };
     sweep.all(&[DescribeClusterRequest::default(), endpoint(1), endpoint(2), endpoint(3)]);
     let resource = |resource_type, name: &str| DescribeConfigsResource {
         resource_type,

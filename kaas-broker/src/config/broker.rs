@@ -97,7 +97,7 @@ pub const BROKER: &[Def] = &[
     row("producer.id.expiration.ms", Int, Some("86400000"), Range(1, MAX), Live,
         "How long the last sequences of an idle producer are remembered, in milliseconds."),
     row("queued.max.request.bytes", Long, Some("536870912"), Any, Live,
-        "Memory for requests that are being received or answered, in bytes; past it no socket is read. Kafka's own default has no bound."),
+        "Memory for requests that are being received or answered, in bytes; past it no socket is read, but that one request which has begun is completed. Kafka's own default has no bound."),
     row("socket.listen.backlog.size", Int, Some("1024"), Range(1, MAX), Live,
         "How many connections may wait to be accepted. Kafka's own default, 50, drops a burst of reconnects."),
     row("socket.receive.buffer.bytes", Int, Some("-1"), Any, Live,

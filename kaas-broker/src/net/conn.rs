@@ -23,7 +23,7 @@ use crate::stack::Stack;
 
 /// Requests of one connection that may wait for their acknowledgement at the same time.
 const PIPELINE_MAX: usize = 64;
-/// How long a frame that has begun may make no progress, and a reply may find no reader.
+/// How long a frame that has begun may make no progress: until it is complete it holds memory that others wait for.
 const STALL_MAX: Duration = Duration::from_secs(30);
 /// The shortest time between two looks at whether the connection is idle.
 const CHECK_MIN: Duration = Duration::from_millis(100);
@@ -264,13 +264,15 @@ impl Connection {
     /// When the connection ends if nothing happens; `None` is never. Requests that wait for data or a sync are not idleness.
     fn give_up_at(&self) -> Option<Instant> {
         let progress = self.last_progress.max(self.frames.last_progress());
-        if self.frames.within_frame() || !self.outbox.is_empty() {
-            return Some(progress + self.options.idle_max.unwrap_or(STALL_MAX).min(STALL_MAX));
+        let idle_max = self.options.idle_max;
+        if self.frames.within_frame() {
+            return Some(progress + idle_max.unwrap_or(STALL_MAX).min(STALL_MAX));
         }
-        if !self.pending.is_empty() {
-            return None;
+        // A consumer that is busy with its records does not read its next reply for as long as it likes: that is idleness, no stall.
+        if !self.outbox.is_empty() || self.pending.is_empty() {
+            return idle_max.map(|idle| progress + idle);
         }
-        self.options.idle_max.map(|idle| progress + idle)
+        None
     }
 
     /// How often the connection looks whether it should end.

@@ -88,3 +88,42 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use kaas_proto::RequestBody;
+    use kaas_proto::messages::{ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest};
+
+    use super::*;
+    use crate::listener_info::ListenerInfo;
+    use crate::request::{Answer, ConnCx, RequestCx};
+
+    fn request(body: RequestBody) -> Request {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9092));
+        let listener = ListenerInfo {
+            name: "PLAINTEXT".to_owned(),
+            bound: address,
+            advertised: None,
+            host: String::new(),
+        };
+        let conn = ConnCx { id: 1, peer: address, local: address, listener: Arc::new(listener) };
+        Request { cx: RequestCx { conn: Arc::new(conn), version: 0, client_id: Default::default() }, body }
+    }
+
+    #[tokio::test]
+    async fn changes_wait_for_each_other_and_lookups_for_no_change() {
+        let layer = ClassesLayer::new();
+        let mut service = layer.layer(tower::service_fn(|_: Request| async {
+            Ok::<_, ApiError>(Reply::Now(Answer::Send(ResponseBody::from(ApiVersionsResponse::default()))))
+        }));
+        let all = layer.limits.control.acquire_many(CONTROL_MAX as u32).await.unwrap();
+        let mut change =
+            tokio_test::task::spawn(service.call(request(CreateTopicsRequest::default().into())));
+        assert!(change.poll().is_pending());
+        assert!(service.call(request(ApiVersionsRequest::default().into())).await.is_ok());
+        drop(all);
+        assert!(change.poll().is_ready());
+    }
+}

@@ -1,25 +1,23 @@
-//! A stopping broker takes no new request, and stops when the last reply is there.
+//! A stopping broker takes no new request; what it has is answered.
 
 use std::task::{Context, Poll};
 
 use kaas_proto::Rope;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::request::{BoxFuture, ConnError, RawRequest, Reply};
 
-/// Holds a token of the tracker for every request until its answer is there.
+/// Refuses requests once the broker stops.
 #[derive(Clone, Debug)]
 pub(super) struct Drain<S> {
     inner: S,
     stopping: CancellationToken,
-    in_flight: TaskTracker,
 }
 
 impl<S> Drain<S> {
-    pub(super) fn new(inner: S, stopping: CancellationToken, in_flight: TaskTracker) -> Self {
-        Drain { inner, stopping, in_flight }
+    pub(super) fn new(inner: S, stopping: CancellationToken) -> Self {
+        Drain { inner, stopping }
     }
 }
 
@@ -40,17 +38,6 @@ where
         if self.stopping.is_cancelled() {
             return Box::pin(std::future::ready(Err(ConnError::Draining)));
         }
-        let token = self.in_flight.token();
-        let future = self.inner.call(request);
-        Box::pin(async move {
-            Ok(match future.await? {
-                Reply::Later(answer) => Reply::Later(Box::pin(async move {
-                    let answer = answer.await;
-                    drop(token);
-                    answer
-                })),
-                now => now,
-            })
-        })
+        Box::pin(self.inner.call(request))
     }
 }

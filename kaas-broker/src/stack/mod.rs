@@ -14,7 +14,6 @@ use std::sync::Arc;
 use kaas_proto::ResponseBody;
 use kaas_proto::Rope;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder};
 
@@ -37,8 +36,6 @@ pub struct StackParts {
     pub metrics: Arc<Metrics>,
     /// Cancelled when the broker stops.
     pub drain: CancellationToken,
-    /// Requests that are being served.
-    pub in_flight: TaskTracker,
 }
 
 /// Puts the layers together.
@@ -49,7 +46,7 @@ pub fn assemble(parts: StackParts) -> Stack {
         // Counts every outcome, closed connections too.
         .layer_fn(|inner| metrics::Count::new(inner, Arc::clone(&parts.metrics)))
         // A stopping broker takes no new work and finishes what it has.
-        .layer_fn(|inner| drain::Drain::new(inner, parts.drain.clone(), parts.in_flight.clone()))
+        .layer_fn(|inner| drain::Drain::new(inner, parts.drain.clone()))
         // Keys and versions that are not served never reach a decoder.
         .layer_fn(gate::Gate::new)
         // Bytes become types here and types become bytes: once, last.

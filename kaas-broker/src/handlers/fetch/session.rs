@@ -191,6 +191,18 @@ mod tests {
     }
 
     #[test]
+    fn a_partition_that_gave_records_is_served_last() {
+        let mut session = Session::new(7, false, &[item(0, 0), item(1, 0), item(2, 0)]);
+        let records = Some(kaas_proto::Records::Bytes(bytes::Bytes::from_static(b"records")));
+        session.tell(&item(0, 0).key, &PartitionData { records, ..told(5) });
+        session.tell(&item(1, 0).key, &told(5));
+        assert_eq!(*session.items(), vec![item(1, 0), item(2, 0), item(0, 0)]);
+        assert_eq!(session.len(), 3);
+        session.update(Items { wanted: Vec::new(), forgotten: vec![item(0, 0).key] });
+        assert_eq!(*session.items(), vec![item(1, 0), item(2, 0)]);
+    }
+
+    #[test]
     fn epochs_skip_the_special_ones() {
         assert_eq!(next_epoch(1), 2);
         assert_eq!(next_epoch(i32::MAX), 1);
