@@ -82,6 +82,7 @@ fn batches(partition: &Partition, mut offset: i64) -> Vec<(i64, i32)> {
         while let Ok(header) = BatchHeader::parse(rest) {
             let Some(batch) = rest.get(..header.size) else { break };
             assert_eq!(crc32c::crc32c(&batch[21..]), header.crc);
+            assert!(header.last_offset() >= offset, "not the batch that was asked for");
             found.push((header.base_offset, header.leader_epoch));
             offset = header.next_offset();
             rest = &rest[header.size..];
