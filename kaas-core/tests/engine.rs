@@ -78,6 +78,7 @@ fn batches(partition: &Partition, mut offset: i64) -> Vec<(i64, i32)> {
         if bytes.is_empty() {
             return found;
         }
+        let before = offset;
         let mut rest = &bytes[..];
         while let Ok(header) = BatchHeader::parse(rest) {
             let Some(batch) = rest.get(..header.size) else { break };
@@ -87,6 +88,7 @@ fn batches(partition: &Partition, mut offset: i64) -> Vec<(i64, i32)> {
             offset = header.next_offset();
             rest = &rest[header.size..];
         }
+        assert!(offset > before, "the bytes do not start with a batch");
     }
 }
 
