@@ -7,14 +7,12 @@ use serde_json::{Value, json};
 use crate::rows::{DURABLE, Row, Work};
 use crate::session::Metrics;
 
-/// A page-cache row whose broker syncs more often than this for a request is no page-cache row.
-const PAGE_CACHE_SYNCS_MAX: f64 = 0.02;
-
 /// A machine on which nothing else runs stays below.
 const LOAD_AVERAGE_QUIET: f64 = 1.0;
 
-/// The first request of a trial is not counted, and some are still waiting at its end.
-const DURABLE_SYNCS_MIN: f64 = 0.9;
+/// Syncs for as many requests as can wait at once, in a broker that syncs before it acknowledges: one, but for the first
+/// request of a trial and those that still wait at its end. What a broker syncs in the background stays below.
+const SYNCS_FOR_THE_WAITING: f64 = 0.9;
 
 /// One block: Kafka, kaas, kaas, Kafka.
 pub(crate) struct Block {
@@ -102,10 +100,7 @@ fn mode(proof: Option<&Proof>, row: &Row) -> (String, bool) {
     let Some([kafka, kaas]) = syncs(proof, row) else { return ("SYNCS NOT COUNTED".to_owned(), true) };
     // One sync can stand for no more acknowledgements than there are requests that wait for one.
     let waiting = load.waiting() as f64;
-    let fits = |syncs: f64| match *flush_messages {
-        DURABLE => syncs * waiting >= DURABLE_SYNCS_MIN,
-        _ => syncs < PAGE_CACHE_SYNCS_MAX,
-    };
+    let fits = |syncs: f64| (syncs * waiting >= SYNCS_FOR_THE_WAITING) == (*flush_messages == DURABLE);
     let verdict = if fits(kafka) && fits(kaas) { "" } else { " NOT THE MODE OF THE ROW" };
     (format!("syncs/request {kafka:.3}, {kaas:.3}{verdict}"), verdict.is_empty())
 }
