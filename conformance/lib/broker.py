@@ -12,6 +12,8 @@ from lib.wire import Wire
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
+# kaas takes KAAS_* for its configuration, and KAAS_BIN is ours.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "KAAS_BIN"}
 
 
 def free_port() -> int:
@@ -66,7 +68,7 @@ class Broker:
         """Starts the broker and waits until it answers ApiVersions."""
         with open(self.folder / "broker.log", "ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=ENVIRONMENT
             )
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:

@@ -52,7 +52,6 @@ class Proxy:
     def __init__(self, port: int, broker_port: int) -> None:
         self._broker_port = broker_port
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[int, int]] = Counter()
         self._fetches: list[Fetch] = []
         self._fetch_errors: Counter[int] = Counter()
         self._listener = socket.create_server(("127.0.0.1", port))
@@ -61,11 +60,11 @@ class Proxy:
     def close(self) -> None:
         self._listener.close()
 
-    def take(self) -> tuple[Counter, list[Fetch], Counter]:
-        """Requests by key and version, fetches, and error codes of whole Fetch answers, since the last call."""
+    def take(self) -> tuple[list[Fetch], Counter]:
+        """The fetches, and the error codes of whole Fetch answers, since the last call."""
         with self._lock:
-            seen = self._requests, self._fetches, self._fetch_errors
-            self._requests, self._fetches, self._fetch_errors = Counter(), [], Counter()
+            seen = self._fetches, self._fetch_errors
+            self._fetches, self._fetch_errors = [], Counter()
         return seen
 
     def _accept(self) -> None:
@@ -98,11 +97,10 @@ class Proxy:
 
     def _request(self, frame: bytes, pending: dict[int, int]) -> None:
         key, version, correlation = struct.unpack_from(">hhi", frame)
-        with self._lock:
-            self._requests[key, version] += 1
-            if key == API_FETCH:
+        if key == API_FETCH:
+            with self._lock:
                 self._fetches.append(parse_fetch(frame))
-                pending[correlation] = version
+            pending[correlation] = version
 
     def _response(self, frame: bytes, pending: dict[int, int]) -> None:
         (correlation,) = struct.unpack_from(">i", frame)

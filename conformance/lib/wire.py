@@ -131,10 +131,10 @@ class Wire:
         answer.string(), answer.take("i")  # cluster id, controller
         found: dict[str, int] = {}
         for _ in range(answer.take("i")):
-            code, name, _internal = answer.take("h"), answer.string(), answer.take("b")
+            code, name, _ = answer.take("h"), answer.string(), answer.take("b")
             led = 0
             for _ in range(answer.take("i")):
-                partition_code, _index, leader = answer.take("h"), answer.take("i"), answer.take("i")
+                partition_code, _, leader = answer.take("h"), answer.take("i"), answer.take("i")
                 for _ in range(2):  # replicas, in-sync replicas
                     for _ in range(answer.take("i")):
                         answer.take("i")
@@ -162,7 +162,7 @@ class Wire:
         body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, LATEST)
         answer = self._call(API_LIST_OFFSETS, 1, body)
         answer.take("i"), answer.string(), answer.take("i"), answer.take("i")
-        code, _timestamp, offset = answer.take("h"), answer.take("q"), answer.take("q")
+        code, _, offset = answer.take("h"), answer.take("q"), answer.take("q")
         return code, offset
 
     def _until(self, done, what: str) -> None:

@@ -169,9 +169,9 @@ public final class Client {
     }
 
     private int idle(JsonNode command) {
-        long deadline = System.nanoTime() + command.get("ms").asLong() * 1_000_000;
         int count = 0;
         try (KafkaConsumer<byte[], byte[]> consumer = assigned(command)) {
+            long deadline = System.nanoTime() + command.get("ms").asLong() * 1_000_000;
             while (System.nanoTime() < deadline) {
                 count += consumer.poll(POLL).count();
             }

@@ -22,6 +22,7 @@ from kafka.admin import KafkaAdminClient, NewTopic
 BOOTSTRAP = sys.argv[1]
 MESSAGE_BYTES_MAX = 8 << 20
 BUFFER_BYTES = 64 << 20
+PATIENCE_MS = 600_000
 TIMEOUT_S = 60
 OLD = kafka.__version__.startswith("2.0.")
 # zstd frames that do not name their size are taken only up to this; 2.0.2 has 1 MiB.
@@ -31,10 +32,10 @@ producers, consumers = program.Handles(), program.Handles()
 
 def new_producer(command: dict) -> KafkaProducer:
     acks = command["acks"]
-    if OLD:
-        settings = {"buffer_memory": BUFFER_BYTES}
+    if OLD:  # its batches expire by the request timeout, even those that wait for their turn
+        settings = {"buffer_memory": BUFFER_BYTES, "request_timeout_ms": PATIENCE_MS}
     else:
-        settings = {"enable_idempotence": bool(command.get("idempotent"))}
+        settings = {"enable_idempotence": bool(command.get("idempotent")), "delivery_timeout_ms": PATIENCE_MS}
     return KafkaProducer(
         bootstrap_servers=BOOTSTRAP,
         acks=acks if acks == "all" else int(acks),
@@ -56,7 +57,7 @@ def produce(command: dict) -> dict:
         )
         for record in records.read(command["file"])
     ]
-    producer.flush(TIMEOUT_S)
+    producer.flush(PATIENCE_MS / 1000)
     for future in futures:
         future.get(TIMEOUT_S)
     if closing:

@@ -13,7 +13,9 @@ from lib.report import expect
 from lib.wire import Wire
 
 TOPIC = "idle"
-IDLE_MS = 3000
+# On a machine too busy for enough fetches the client is asked to idle for longer.
+IDLE_MS = (3000, 6000, 20_000)
+ENOUGH_FETCHES = 4
 RECORDS = 10
 # Fetches beyond those that their own waiting times allow: the first ones of a connection do not wait.
 SPARE_FETCHES = 8
@@ -22,13 +24,16 @@ WITH_SESSIONS = {"java", "franz-go"}
 
 def idle(context: Context, client: Client, broker, proxy: Proxy, proxied_port: int) -> str:
     """An idle consumer's fetches wait as long as they ask to, so there are few of them."""
-    proxy.take()
-    start = time.monotonic()
     with context.agent(client, _At(proxied_port)) as agent:
-        agent.call("idle", topic=TOPIC, partition=0, offset=RECORDS, ms=IDLE_MS)
-    elapsed_ms = (time.monotonic() - start) * 1000
-    _, fetches, errors = proxy.take()
-    expect(bool(fetches), "no fetch was seen")
+        for idle_ms in IDLE_MS:
+            proxy.take()
+            start = time.monotonic()
+            agent.call("idle", topic=TOPIC, partition=0, offset=RECORDS, ms=idle_ms)
+            elapsed_ms = (time.monotonic() - start) * 1000
+            fetches, errors = proxy.take()
+            if len(fetches) >= ENOUGH_FETCHES:
+                break
+    expect(len(fetches) >= ENOUGH_FETCHES, f"only {len(fetches)} fetches in {elapsed_ms:.0f} ms")
     waited = statistics.median_low(fetch.max_wait_ms for fetch in fetches)
     allowed = elapsed_ms / max(waited, 1) + SPARE_FETCHES
     expect(len(fetches) <= allowed, f"{len(fetches)} fetches that wait {waited} ms in {elapsed_ms:.0f} ms")
@@ -59,7 +64,7 @@ def run(context: Context) -> None:
             agent.call("produce", topic=TOPIC, partition=0, file=str(file), codec="none", acks="all")
         for client in context.able("idle"):
             context.report.check(
-                f"waiting: {client.name} idle for {IDLE_MS / 1000:.0f} s",
+                f"waiting: {client.name} idle",
                 lambda: idle(context, client, broker, proxy, proxied_port),
             )
         proxy.close()
