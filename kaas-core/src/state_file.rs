@@ -5,6 +5,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::volume::{Volume, read_file};
@@ -40,7 +41,8 @@ pub(crate) fn encode_compact<T: Serialize>(state: &T) -> io::Result<Vec<u8>> {
 
 pub(crate) fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, DamagedState> {
     let damaged = |why: String| DamagedState { path: path.to_owned(), why };
-    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    let mut value = sorted(value);
     let stored = value.as_object_mut().and_then(|members| members.remove(CRC_KEY));
     let crc = checksum(&value).map_err(|error| damaged(error.to_string()))?;
     if stored != Some(Value::from(crc)) {
@@ -62,12 +64,26 @@ pub(crate) fn load<T: DeserializeOwned>(
 }
 
 fn with_checksum<T: Serialize>(state: &T) -> io::Result<Value> {
-    let mut value = serde_json::to_value(state)?;
+    let mut value = sorted(serde_json::to_value(state)?);
     let crc = checksum(&value)?;
     if let Value::Object(members) = &mut value {
         members.insert(CRC_KEY.to_owned(), Value::from(crc));
     }
-    Ok(value)
+    Ok(sorted(value))
+}
+
+/// The same value with the members of every object in the order of their names.
+///
+/// Whether `serde_json` keeps them so is a feature that any crate of a program can switch; the bytes on the volume must not depend on it.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members: BTreeMap<String, Value> = members.into_iter().collect();
+            Value::Object(members.into_iter().map(|(name, member)| (name, sorted(member))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
 }
 
 fn checksum(value: &Value) -> io::Result<u32> {
@@ -77,7 +93,26 @@ fn checksum(value: &Value) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_bytes_do_not_depend_on_the_order_of_members() {
+        #[derive(Serialize)]
+        struct Outer {
+            z: Inner,
+            a: u8,
+        }
+        #[derive(Serialize)]
+        struct Inner {
+            y: u8,
+            b: u8,
+        }
+        let bytes = encode_compact(&Outer { z: Inner { y: 1, b: 2 }, a: 3 }).unwrap();
+        let crc = crc32c::crc32c(br#"{"a":3,"z":{"b":2,"y":1}}"#);
+        let expected = format!("{{\"a\":3,\"crc32c\":{crc},\"z\":{{\"b\":2,\"y\":1}}}}\n");
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        let shuffled = format!("{{\"z\":{{\"y\":1,\"b\":2}},\"crc32c\":{crc},\"a\":3}}");
+        assert!(decode::<Value>("f", shuffled.as_bytes()).is_ok());
+    }
 
     #[test]
     fn every_changed_byte_is_noticed_or_harmless() {
