@@ -41,9 +41,9 @@ pub(crate) fn encode_compact<T: Serialize>(state: &T) -> io::Result<Vec<u8>> {
 
 pub(crate) fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T, DamagedState> {
     let damaged = |why: String| DamagedState { path: path.to_owned(), why };
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
-    let mut value = sorted(value);
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
     let stored = value.as_object_mut().and_then(|members| members.remove(CRC_KEY));
+    let value = sorted(value);
     let crc = checksum(&value).map_err(|error| damaged(error.to_string()))?;
     if stored != Some(Value::from(crc)) {
         return Err(damaged("its checksum is wrong".to_owned()));
