@@ -109,8 +109,9 @@ mod tests {
         // Who has nothing holds nobody up, and waits.
         let mut newcomer = tokio_test::task::spawn(budget.raise(&mut third, UNIT));
         assert!(newcomer.poll().is_pending());
-        budget.raise(&mut first, 8 * UNIT).await;
-        budget.raise(&mut first, 20 * UNIT).await;
+        for bytes in [8 * UNIT, 20 * UNIT] {
+            assert!(tokio_test::task::spawn(budget.raise(&mut first, bytes)).poll().is_ready());
+        }
         let mut waiting = tokio_test::task::spawn(budget.raise(&mut second, 8 * UNIT));
         assert!(waiting.poll().is_pending(), "one at a time");
         drop(first);
