@@ -10,6 +10,9 @@ use kaas_proto::{ErrorCode, KStr};
 /// The first version whose consumers know zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
 
+/// The longest compressed batch that is looked through without ado.
+const QUICK_BYTES_MAX: usize = 16 * 1024;
+
 /// What a partition shall append.
 pub(super) struct Batch {
     pub(super) index: i32,
@@ -67,6 +70,13 @@ impl Batch {
     /// Whether the bytes are one batch of format 2 by its own length.
     pub(super) fn is_whole(&self) -> bool {
         self.header().is_some_and(|header| header.size == self.bytes.len())
+    }
+
+    /// Whether looking through the records takes so long that other connections would feel it: they must be decompressed, and may be
+    /// hundreds of times as long as they came.
+    pub(super) fn takes_long(&self) -> bool {
+        let compressed = || self.header().is_some_and(|header| header.codec() != CompressionCodec::None);
+        self.bytes.len() > QUICK_BYTES_MAX && compressed()
     }
 
     pub(super) fn is_transactional(&self) -> bool {

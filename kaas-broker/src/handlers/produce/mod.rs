@@ -83,9 +83,11 @@ impl Broker {
             // Only a log that got a whole batch to look at tells where it begins.
             let log_start =
                 if batch.is_whole() { partition.offsets().log_start } else { response::NO_OFFSET };
-            partition
-                .append(batch.bytes, AppendOptions::default())
-                .map_err(|error| Refusal::of(&error, log_start))
+            let long = batch.takes_long();
+            let append = || partition.append(batch.bytes, AppendOptions::default());
+            // The other connections of this thread move to another one meanwhile.
+            let appended = if long { tokio::task::block_in_place(append) } else { append() };
+            appended.map_err(|error| Refusal::of(&error, log_start))
         };
         let partitions = topic
             .batches
