@@ -51,6 +51,8 @@ pub(crate) fn run(system: System, programs: &Programs, plan: &Plan<'_>) -> Resul
     }
     let mut metrics = Metrics::new();
     for row in plan.rows.iter().filter(works) {
+        // What earlier rows wrote would stall this one's writes, the more of it the faster the broker was.
+        rustix::fs::sync();
         eprintln!("  {} {}: {}", system.name(), row.id, row.title);
         let measured = trial(&broker, row, plan).unwrap_or_else(|error| {
             eprintln!("  {} {} failed: {error:#}", system.name(), row.id);
