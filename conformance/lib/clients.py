@@ -23,7 +23,7 @@ class NotAvailable(Exception):
     """A client, or checks for want of one, that cannot be had here, and why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Client:
     """What client.json says of one client."""
 

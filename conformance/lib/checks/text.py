@@ -57,7 +57,7 @@ def sources(context: Context) -> list[tuple[str, Client]]:
             able = [client for client in context.clients if codec in client.codecs]
             named = [client for client in able if client.name == name]
             chosen += [(codec, client) for client in (named or able)[:1]]
-    return chosen
+    return list(dict.fromkeys(chosen))
 
 
 def write(context: Context, source: Client, codec: str, file: pathlib.Path, count: int) -> Topic:

@@ -15,7 +15,10 @@ import (
 	"kaas.example/conformance/agent"
 )
 
-const requestTimeout = 60 * time.Second
+const (
+	requestTimeout      = 60 * time.Second
+	unknownTopicRetries = 100
+)
 
 var (
 	producers = agent.Handles[*kgo.Client]{}
@@ -38,6 +41,8 @@ func newClient(options ...kgo.Opt) (*kgo.Client, error) {
 	common := []kgo.Opt{
 		kgo.SeedBrokers(os.Args[1]), kgo.AllowAutoTopicCreation(),
 		kgo.MetadataMaxAge(agent.MetadataMaxAge), kgo.MetadataMinAge(agent.MetadataMaxAge / 10),
+		// A new topic is not everywhere at once, and the library gives up after four looks.
+		kgo.UnknownTopicRetries(unknownTopicRetries),
 	}
 	return kgo.NewClient(append(common, options...)...)
 }
