@@ -30,7 +30,7 @@ enum Command {
     Serve(ConfigArgs),
     /// Print the batches and records of a segment file
     Inspect {
-        /// A file <epoch>-<offset>.log
+        /// A file `<epoch>-<offset>.log`
         segment: PathBuf,
     },
     /// Look up configuration
