@@ -1,4 +1,4 @@
-//! What the handlers share: the engine, the configuration, the listeners and the fetch sessions.
+//! What the handlers share: the engine, the configuration and the fetch sessions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use kaas_proto::ErrorCode;
 use crate::config::BrokerConfig;
 use crate::error::ApiError;
 use crate::handlers::fetch::SessionCache;
-use crate::listener_info::ListenerInfo;
 
 /// One broker. Handlers are implemented on it, one file an API.
 #[derive(Debug)]
@@ -17,17 +16,15 @@ pub struct Broker {
     pub engine: Engine,
     /// The configuration it started with.
     pub config: Arc<BrokerConfig>,
-    /// The open listeners, in the order of the configuration.
-    pub listeners: Vec<Arc<ListenerInfo>>,
     /// Fetch sessions (KIP-227).
     pub sessions: SessionCache,
 }
 
 impl Broker {
     /// A broker over an open engine.
-    pub fn new(engine: Engine, config: Arc<BrokerConfig>, listeners: Vec<Arc<ListenerInfo>>) -> Broker {
+    pub fn new(engine: Engine, config: Arc<BrokerConfig>) -> Broker {
         let sessions = SessionCache::new(config.fetch_sessions_max);
-        Broker { engine, config, listeners, sessions }
+        Broker { engine, config, sessions }
     }
 
     /// A topic by name.

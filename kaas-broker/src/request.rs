@@ -70,8 +70,6 @@ pub struct RequestCx {
     pub conn: Arc<ConnCx>,
     /// The version of the body, within the served range.
     pub version: i16,
-    /// The client's name for itself, empty when it gave none.
-    pub client_id: kaas_proto::KStr,
 }
 
 /// A request below the codec.

@@ -43,7 +43,7 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     let listeners = bind(&config)?;
     let engine = open_engine(Arc::clone(&config)).await?;
     let infos: Vec<Arc<ListenerInfo>> = listeners.iter().map(|listener| Arc::clone(&listener.info)).collect();
-    let broker = Arc::new(Broker::new(engine.clone(), Arc::clone(&config), infos.clone()));
+    let broker = Arc::new(Broker::new(engine.clone(), Arc::clone(&config)));
     let parts = StackParts { broker, metrics: Arc::new(Metrics::default()), drain: CancellationToken::new() };
     let connections = TaskTracker::new();
     accept(listeners, &config, &parts, &connections);

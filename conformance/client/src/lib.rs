@@ -154,3 +154,26 @@ pub fn fetch(topic: &str, partition: i32, offset: i64, bytes_max: i32) -> FetchR
         ..Default::default()
     }
 }
+
+/// Where a broker listens, out of the line with which it says that it is ready; `None` for any other line of its log.
+pub fn ready_address(line: &str) -> Option<SocketAddr> {
+    let json: serde_json::Value = serde_json::from_str(line).ok()?;
+    if json["message"] != "ready" {
+        return None;
+    }
+    let told = json["listeners"].as_str()?;
+    let port = told.trim_end_matches([')', ']']).rsplit(' ').next()?.parse().ok()?;
+    Some(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_names_the_port() {
+        let line = r#"{"message":"ready","listeners":"[(\"127.0.0.1\", 43210)]"}"#;
+        assert_eq!(ready_address(line).map(|address| address.port()), Some(43210));
+        assert_eq!(ready_address("noise"), None);
+    }
+}

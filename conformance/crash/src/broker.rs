@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::Context;
+use kaas_test_client::ready_address;
 
 /// How long a start may take before the campaign gives up.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -81,28 +82,5 @@ impl Drop for Broker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The address in the line that a ready broker writes.
-fn ready_address(line: &str) -> Option<SocketAddr> {
-    let json: serde_json::Value = serde_json::from_str(line).ok()?;
-    if json["message"] != "ready" {
-        return None;
-    }
-    let told = json["listeners"].as_str()?;
-    let port = told.trim_end_matches([')', ']']).rsplit(' ').next()?.parse().ok()?;
-    Some(SocketAddr::from(([127, 0, 0, 1], port)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ready_line_names_the_port() {
-        let line = r#"{"message":"ready","listeners":"[(\"127.0.0.1\", 43210)]"}"#;
-        assert_eq!(ready_address(line).unwrap().port(), 43210);
-        assert!(ready_address("noise").is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::def::{Check, Def, Effect, Kind};
 use super::reasons::{
-    DISK_FULL_COPY, LATER_CLEANER, LATER_RETENTION, NO_FLUSH_TIMER, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
+    LATER_CLEANER, LATER_RETENTION, NO_FLUSH_TIMER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
 };
 
 const fn row(
@@ -69,7 +69,7 @@ pub const BROKER: &[Def] = &[
     row("log.message.timestamp.before.max.ms", Long, FOREVER, Range(0, MAX), Live, "The default of message.timestamp.before.max.ms."),
     row("log.message.timestamp.difference.max.ms", Long, FOREVER, Range(0, MAX), Live, "The default of message.timestamp.difference.max.ms."),
     row("log.message.timestamp.type", String, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), Live, "The default of message.timestamp.type."),
-    row("log.preallocate", Boolean, Some("false"), Any, Idle(DISK_FULL_COPY), "The default of preallocate."),
+    row("log.preallocate", Boolean, Some("false"), Any, Idle(NO_PREALLOCATION), "The default of preallocate."),
     row("log.retention.bytes", Long, Some("-1"), Any, Idle(LATER_RETENTION), "The default of retention.bytes."),
     row("log.retention.hours", Int, Some("168"), Any, Idle(LATER_RETENTION), "The default of retention.ms in hours, when neither log.retention.ms nor log.retention.minutes is set."),
     row("log.retention.minutes", Int, None, Any, Idle(LATER_RETENTION), "The default of retention.ms in minutes, when log.retention.ms is not set."),

@@ -11,7 +11,7 @@ pub const NO_TIERING: &str = "the shared volume is the only storage tier";
 /// Keys that choose an old message format.
 pub const ONE_FORMAT: &str = "records are always stored in format v2";
 /// Keys that reserve disk space ahead.
-pub const DISK_FULL_COPY: &str = "segments grow as they are written";
+pub const NO_PREALLOCATION: &str = "segments grow as they are written";
 /// Keys of ZooKeeper.
 pub const NO_ZOOKEEPER: &str = "there is no ZooKeeper";
 /// Keys of the KRaft quorum and its metadata log.

@@ -2,7 +2,7 @@
 
 use super::def::{Check, Def, Effect, Kind};
 use super::reasons::{
-    DISK_FULL_COPY, LATER_CLEANER, LATER_RETENTION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
+    LATER_CLEANER, LATER_RETENTION, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
 };
 
 /// One topic-level key.
@@ -79,7 +79,7 @@ pub const TOPIC: &[TopicDef] = &[
         "The shortest time that a record stays uncompacted, in milliseconds."),
     row("min.insync.replicas", Some("min.insync.replicas"), Int, "1", Range(1, MAX), Idle(NO_REPLICATION),
         "How many replicas must have a record before it is acknowledged. All replicas share one volume, so all have it."),
-    row("preallocate", Some("log.preallocate"), Boolean, "false", Any, Idle(DISK_FULL_COPY),
+    row("preallocate", Some("log.preallocate"), Boolean, "false", Any, Idle(NO_PREALLOCATION),
         "Whether a segment's file gets its full size when it is created."),
     row("remote.storage.enable", None, Boolean, "false", Only("false", "kaas does not tier segments"), Live,
         "Whether old segments move to remote storage."),

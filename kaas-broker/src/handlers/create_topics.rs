@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kaas_core::{CreateTopicError, TopicSpec};
+use kaas_core::{CreateTopicError, TopicName, TopicSpec};
 use kaas_proto::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use kaas_proto::messages::create_topics_response::{
     CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse,
@@ -26,8 +26,6 @@ use crate::router::Handler;
 const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 /// "The broker's default" for partitions and replicas.
 const DEFAULT: i32 = -1;
-/// Bytes of a topic's name.
-const NAME_BYTES_MAX: usize = 249;
 
 /// A topic that may be created.
 #[derive(Debug)]
@@ -229,22 +227,10 @@ fn refusal(error: &CreateTopicError) -> ApiError {
 
 /// Kafka's rule for topic names.
 pub fn check_name(name: &str) -> Result<(), ApiError> {
-    let why = if name.is_empty() {
-        "Topic name is invalid: the empty string is not allowed".to_owned()
-    } else if name == "." || name == ".." {
-        "Topic name is invalid: '.' or '..' is not allowed".to_owned()
-    } else if name.len() > NAME_BYTES_MAX {
-        format!(
-            "Topic name is invalid: the length of '{name}' is longer than the max allowed length {NAME_BYTES_MAX}"
-        )
-    } else if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')) {
-        format!(
-            "Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
-    } else {
-        return Ok(());
-    };
-    Err(ApiError::because(ErrorCode::InvalidTopicException, why))
+    TopicName::new(name).map(drop).map_err(|invalid| {
+        let why = format!("Topic name is invalid: {}", invalid.reason);
+        ApiError::because(ErrorCode::InvalidTopicException, why)
+    })
 }
 
 #[cfg(test)]

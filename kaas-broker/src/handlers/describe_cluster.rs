@@ -8,7 +8,7 @@ use kaas_proto::messages::describe_cluster_response::DescribeClusterBroker;
 use kaas_proto::messages::{DescribeClusterRequest, DescribeClusterResponse};
 use kaas_proto::{ErrorCode, KStr};
 
-use super::OPERATIONS_NOT_ASKED;
+use super::{ALL_CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::broker::Broker;
 use crate::error::ApiError;
 use crate::request::{Answer, Reply, RequestCx};
@@ -18,8 +18,6 @@ use crate::router::Handler;
 const BROKERS: i8 = 1;
 /// The endpoint type of controllers.
 const CONTROLLERS: i8 = 2;
-/// ALTER (7), DESCRIBE_CONFIGS (10) and so on: every cluster operation, as Kafka answers when nothing restricts them.
-const ALL_CLUSTER_OPERATIONS: i32 = 0x1fa0;
 
 impl Handler<DescribeClusterRequest> for Broker {
     async fn handle(

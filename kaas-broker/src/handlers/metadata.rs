@@ -15,8 +15,8 @@ use kaas_proto::messages::metadata_response::{
 use kaas_proto::{ErrorCode, KStr};
 use uuid::Uuid;
 
-use super::OPERATIONS_NOT_ASKED;
 use super::create_topics::check_name;
+use super::{ALL_CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::broker::Broker;
 use crate::error::{ApiError, create_topic_code};
 use crate::request::{Answer, Reply, RequestCx};
@@ -26,8 +26,6 @@ use crate::router::Handler;
 const BY_ID_FROM: i16 = 12;
 /// READ to DESCRIBE (3-8), DESCRIBE_CONFIGS (10), ALTER_CONFIGS (11): what a topic allows when nothing restricts it.
 const ALL_TOPIC_OPERATIONS: i32 = 0xdf8;
-/// CREATE (5), ALTER (7) to IDEMPOTENT_WRITE (12): what the cluster allows when nothing restricts it.
-const ALL_CLUSTER_OPERATIONS: i32 = 0x1fa0;
 
 impl Handler<MetadataRequest> for Broker {
     async fn handle(

@@ -14,3 +14,5 @@ mod produce;
 
 /// "Not asked for" in every field of authorised operations (KIP-430).
 const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
+/// CREATE (5), ALTER (7) to IDEMPOTENT_WRITE (12): what the cluster allows when nothing restricts it.
+const ALL_CLUSTER_OPERATIONS: i32 = 0x1fa0;

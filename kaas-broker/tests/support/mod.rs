@@ -14,6 +14,7 @@ use std::sync::mpsc;
 
 use kaas_proto::ApiRequest;
 use kaas_proto::messages::ProduceRequest;
+use kaas_test_client::ready_address;
 pub use kaas_test_client::{PATIENCE, encode, fetch};
 use tempfile::TempDir;
 
@@ -41,7 +42,7 @@ impl Kaas {
         let (ready, listens) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                match address_in(&line) {
+                match ready_address(&line) {
                     Some(address) => drop(ready.send(address)),
                     None => eprintln!("kaas: {line}"),
                 }
@@ -101,18 +102,6 @@ pub fn command(folder: &TempDir, overrides: &[&str]) -> Command {
 
 pub fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap().success());
-}
-
-/// The listener in the line that announces a ready broker.
-fn address_in(line: &str) -> Option<SocketAddr> {
-    let json: serde_json::Value = serde_json::from_str(line).ok()?;
-    if json["message"] != "ready" {
-        return None;
-    }
-    let port: String =
-        json["listeners"].as_str()?.chars().filter(|c| c.is_ascii_digit() || *c == ',').collect();
-    let port = port.rsplit(',').next()?.parse().ok()?;
-    Some(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 /// One connection whose failures fail the test.
