@@ -14,10 +14,10 @@ pub struct TopicName(Arc<str>);
 
 /// A topic name that Kafka's naming rule refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("topic name is illegal: {reason}")]
+#[error("Topic name is invalid: {reason}")]
 pub struct InvalidTopicName {
-    /// The rule that was broken.
-    pub reason: &'static str,
+    /// The rule that was broken, in the words that Kafka's tools show.
+    pub reason: String,
 }
 
 impl TopicName {
@@ -26,19 +26,23 @@ impl TopicName {
     /// # Errors
     /// [`InvalidTopicName`] with the rule that was broken.
     pub fn new(name: &str) -> Result<Self, InvalidTopicName> {
-        let refuse = |reason| Err(InvalidTopicName { reason });
+        let refuse = |reason: String| Err(InvalidTopicName { reason });
         if name.is_empty() {
-            return refuse("it is empty");
+            return refuse("the empty string is not allowed".to_owned());
         }
         if name == "." || name == ".." {
-            return refuse("it cannot be \".\" or \"..\"");
+            return refuse("'.' or '..' is not allowed".to_owned());
         }
         if name.len() > TOPIC_NAME_BYTES_MAX {
-            return refuse("it is longer than 249 characters");
+            return refuse(format!(
+                "the length of '{name}' is longer than the max allowed length {TOPIC_NAME_BYTES_MAX}"
+            ));
         }
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
         if !name.bytes().all(legal) {
-            return refuse("it has a character other than ASCII alphanumerics, '.', '_' and '-'");
+            return refuse(format!(
+                "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+            ));
         }
         Ok(Self(Arc::from(name)))
     }

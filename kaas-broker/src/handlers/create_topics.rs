@@ -227,10 +227,9 @@ fn refusal(error: &CreateTopicError) -> ApiError {
 
 /// Kafka's rule for topic names.
 pub fn check_name(name: &str) -> Result<(), ApiError> {
-    TopicName::new(name).map(drop).map_err(|invalid| {
-        let why = format!("Topic name is invalid: {}", invalid.reason);
-        ApiError::because(ErrorCode::InvalidTopicException, why)
-    })
+    TopicName::new(name)
+        .map(drop)
+        .map_err(|invalid| ApiError::because(ErrorCode::InvalidTopicException, invalid.to_string()))
 }
 
 #[cfg(test)]
