@@ -17,6 +17,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
@@ -28,7 +29,9 @@ import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -208,9 +211,18 @@ public final class Client {
 
     private void topics(ObjectNode topics) throws Exception {
         try (Admin admin = admin()) {
-            Map<String, TopicDescription> described =
-                    admin.describeTopics(admin.listTopics().names().get()).allTopicNames().get();
-            described.forEach((name, topic) -> topics.put(name, topic.partitions().size()));
+            Map<String, KafkaFuture<TopicDescription>> described =
+                    admin.describeTopics(admin.listTopics().names().get()).topicNameValues();
+            for (Map.Entry<String, KafkaFuture<TopicDescription>> topic : described.entrySet()) {
+                try {
+                    topics.put(topic.getKey(), topic.getValue().get().partitions().size());
+                } catch (ExecutionException gone) {
+                    // Another client of the run deleted it between the listing and the description.
+                    if (!(gone.getCause() instanceof UnknownTopicOrPartitionException)) {
+                        throw gone;
+                    }
+                }
+            }
         }
     }
 
