@@ -1,5 +1,7 @@
 //! Per-topic log settings, typed; the broker resolves Kafka's property names into these.
 
+use crate::record::CompressionCodec;
+
 /// Which timestamp a topic's records carry (`message.timestamp.type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimestampType {
@@ -16,6 +18,30 @@ pub enum Compression {
     /// Batches are kept as the producer compressed them.
     #[default]
     Producer,
+    /// Batches are stored without compression.
+    Uncompressed,
+    /// Batches are stored in this codec, whatever they came in; so with the ones below.
+    Gzip,
+    /// See [`Gzip`](Self::Gzip); in xerial's frame, as Kafka's clients have it.
+    Snappy,
+    /// See [`Gzip`](Self::Gzip).
+    Lz4,
+    /// See [`Gzip`](Self::Gzip).
+    Zstd,
+}
+
+impl Compression {
+    /// The codec that a batch is stored in which came in `source`.
+    pub fn target(self, source: CompressionCodec) -> CompressionCodec {
+        match self {
+            Self::Producer => source,
+            Self::Uncompressed => CompressionCodec::None,
+            Self::Gzip => CompressionCodec::Gzip,
+            Self::Snappy => CompressionCodec::Snappy,
+            Self::Lz4 => CompressionCodec::Lz4,
+            Self::Zstd => CompressionCodec::Zstd,
+        }
+    }
 }
 
 /// The settings of one topic's logs. The defaults are Kafka's, but for `flush_messages`.

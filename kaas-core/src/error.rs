@@ -52,7 +52,7 @@ pub struct InvalidTimestamp {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record batch has {size} bytes, more than the maximum of {limit}")]
 pub struct MessageTooLarge {
-    /// Bytes of the batch as it came.
+    /// Bytes of the batch as it came; of one that was being converted or recompressed, a lower bound.
     pub size: usize,
     /// The topic's limit.
     pub limit: u32,
@@ -62,7 +62,7 @@ pub struct MessageTooLarge {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record batch has {size} bytes, more than a segment of {segment_bytes}")]
 pub struct RecordListTooLarge {
-    /// Bytes of the batch as it came.
+    /// Bytes of the batch as it would be stored.
     pub size: usize,
     /// The topic's `segment.bytes`.
     pub segment_bytes: u32,

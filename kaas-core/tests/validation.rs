@@ -8,8 +8,8 @@ use bytes::Bytes;
 use kaas_core::record::read_batch;
 use kaas_core::volume::MemVolume;
 use kaas_core::{
-    AppendError, AppendOptions, Appended, Engine, EngineOptions, Isolation, LogConfig, ManualClock,
-    Partition, PendingAppend, Read, ReadSpec, RecordBatchBuilder, TimestampType, TopicSpec,
+    AppendError, AppendOptions, Appended, Compression, Engine, EngineOptions, Isolation, LogConfig,
+    ManualClock, Partition, PendingAppend, Read, ReadSpec, RecordBatchBuilder, TimestampType, TopicSpec,
 };
 
 const NOW_MS: i64 = 1_700_000_000_000;
@@ -392,4 +392,72 @@ fn timestamps_inside_compressed_batches_are_found_exactly() {
         let hit = bench.partition.offset_for_timestamp(NOW_MS + i64::from(codec) * 100 + 2).unwrap().unwrap();
         assert_eq!((hit.offset, hit.leader_epoch), (base + 2, 1), "codec {codec}");
     }
+}
+
+#[test]
+fn a_topic_s_codec_replaces_the_producer_s() {
+    let codecs = [
+        (Compression::Uncompressed, 0),
+        (Compression::Gzip, GZIP),
+        (Compression::Snappy, SNAPPY),
+        (Compression::Lz4, LZ4),
+        (Compression::Zstd, ZSTD),
+    ];
+    for (compression, code) in codecs {
+        let bench = Bench::new(LogConfig { compression, ..LogConfig::default() });
+        let mut at = 0;
+        for source in [0, GZIP, SNAPPY, LZ4, ZSTD] {
+            let builder = three().producer(7, 0, at as i32);
+            let payload = compressed(source, builder.payload());
+            let appended = bench.append(builder.attributes(source).build_with(&payload)).unwrap();
+            assert_eq!(appended.base_offset, at);
+            let stored = read_batch(&bench.stored(at)).unwrap().unwrap();
+            assert_eq!(stored.header.attributes, code, "{compression:?} from {source}");
+            let original = read_batch(&moved(&three().build(), at)).unwrap().unwrap();
+            assert_eq!(stored.records, original.records);
+            assert_eq!((stored.header.producer_id, stored.header.base_sequence), (7, at as i32));
+            assert_eq!(stored.header.max_timestamp, NOW_MS + 7);
+            at += 3;
+        }
+        // A retry is known again, though it is recompressed.
+        assert!(bench.append(three().producer(7, 0, 12).build()).unwrap().duplicate);
+    }
+}
+
+fn moved(batch: &[u8], base_offset: i64) -> Vec<u8> {
+    let mut batch = batch.to_vec();
+    batch[..8].copy_from_slice(&base_offset.to_be_bytes());
+    batch
+}
+
+#[test]
+fn a_batch_that_grows_by_decompression_must_still_fit() {
+    let builder = RecordBatchBuilder::new().push(None, Some(&[7; 50_000]), NOW_MS);
+    let batch = builder.clone().attributes(GZIP).build_with(&compressed(GZIP, builder.payload()));
+    let config = |compression| LogConfig { compression, message_bytes_max: 10_000, ..LogConfig::default() };
+    assert!(Bench::new(config(Compression::Producer)).append(batch.clone()).is_ok());
+    assert!(Bench::new(config(Compression::Lz4)).append(batch.clone()).is_ok());
+    let refused = Bench::new(config(Compression::Uncompressed)).append(batch);
+    assert!(matches!(refused, Err(AppendError::MessageTooLarge(_))));
+    // What comes too large is refused, though it would shrink.
+    let refused = Bench::new(config(Compression::Gzip)).append(builder.build());
+    assert!(matches!(refused, Err(AppendError::MessageTooLarge(_))));
+}
+
+#[test]
+fn message_sets_are_taken_only_where_they_are_expected() {
+    let set = [&[0u8; 8][..], &[0, 0, 0, 14], &[0xa7, 0x1c, 0x0a, 0xe6], &[0, 0], &[255; 8]].concat();
+    let bench = plain();
+    let refused = bench.append(set.clone());
+    assert!(matches!(refused, Err(AppendError::UnsupportedMagic { magic: 0 })), "{refused:?}");
+    let options = AppendOptions { old_formats: true, ..AppendOptions::default() };
+    let mut crc = flate2::Crc::new();
+    crc.update(&set[16..]);
+    let set = [&set[..12], &crc.sum().to_be_bytes(), &set[16..]].concat();
+    let appended = bench.partition.append(set.into(), options).and_then(PendingAppend::wait).unwrap();
+    assert_eq!((appended.base_offset, appended.last_offset), (0, 0));
+    let stored = read_batch(&bench.stored(0)).unwrap().unwrap();
+    assert_eq!((stored.records[0].key.as_ref(), stored.records[0].timestamp), (None, -1));
+    let batch = bench.partition.append(three().build(), options).and_then(PendingAppend::wait).unwrap();
+    assert_eq!(batch.last_offset, 3);
 }

@@ -27,6 +27,9 @@ pub enum Origin {
 pub struct AppendOptions {
     /// Who appends.
     pub origin: Origin,
+    /// Whether message sets of magic 0 and 1 are taken, and converted to a record batch. That is work for the caller's
+    /// thread, as is recompression.
+    pub old_formats: bool,
 }
 
 /// Where a batch went.

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::LogConfig;
 use crate::engine::CommitQueue;
 use crate::error::{AppendError, Offline, ReadError};
-use crate::record::validate;
+use crate::record::{validate, validate_any};
 use crate::volume::Volume;
 
 /// One partition of a topic. Handles are shared; all methods take `&self`.
@@ -88,7 +88,7 @@ impl Partition {
         }
     }
 
-    /// Checks `batches` (one v2 batch) and fixes its place in the log; never waits for the disk.
+    /// Checks `batches` (one v2 batch, or what [`AppendOptions::old_formats`] adds) and fixes its place in the log; never waits for the disk.
     ///
     /// The batch is held in memory until it is written; whoever calls bounds how many are under way.
     /// The returned future resolves when the batch is committed: synced as `flush_messages` demands,
@@ -97,9 +97,10 @@ impl Partition {
     /// # Errors
     /// [`AppendError`]: the batch was not appended.
     pub fn append(&self, batches: Bytes, options: AppendOptions) -> Result<PendingAppend, AppendError> {
-        let AppendOptions { origin: Origin::Client } = options;
+        let AppendOptions { origin: Origin::Client, old_formats } = options;
         let now_ms = self.clock.now_ms();
         let config = self.config.load();
+        let validate = if old_formats { validate_any } else { validate };
         let batch = validate(&batches, &config, now_ms)?;
         let (waiter, receiver) = oneshot::channel();
         let wake_loop = self.state.lock().enqueue(batch, now_ms, self.producer_expiration_ms, waiter)?;

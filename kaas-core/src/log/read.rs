@@ -90,6 +90,25 @@ impl Slice {
         self.len() == 0
     }
 
+    /// Fills `buffer` with the bytes from `at` on; may block.
+    ///
+    /// # Errors
+    /// What the operating system says; `UnexpectedEof` past the end.
+    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], at: usize) -> std::io::Result<()> {
+        let end = at.checked_add(buffer.len()).filter(|end| *end <= self.len());
+        let end = end.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        match self {
+            Self::Empty => Ok(()),
+            Self::Bytes(bytes) => {
+                buffer.copy_from_slice(&bytes[at..end]);
+                Ok(())
+            }
+            Self::File { file, position, .. } => {
+                std::os::unix::fs::FileExt::read_exact_at(&**file, buffer, *position + at as u64)
+            }
+        }
+    }
+
     /// The bytes, read from the file if need be; may block.
     ///
     /// # Errors

@@ -41,6 +41,32 @@ pub enum CompressionCodec {
     Unknown(u8),
 }
 
+impl CompressionCodec {
+    /// The codec in the lowest bits of a batch's or a message's attributes.
+    pub(crate) fn of(attributes: i16) -> Self {
+        match attributes & CODEC_MASK {
+            0 => Self::None,
+            1 => Self::Gzip,
+            2 => Self::Snappy,
+            3 => Self::Lz4,
+            4 => Self::Zstd,
+            other => Self::Unknown(other as u8),
+        }
+    }
+
+    /// Its attribute bits.
+    pub(crate) fn bits(self) -> i16 {
+        match self {
+            Self::None => 0,
+            Self::Gzip => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+            Self::Zstd => 4,
+            Self::Unknown(bits) => i16::from(bits),
+        }
+    }
+}
+
 /// The fields of a batch header, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
@@ -116,6 +142,33 @@ impl BatchHeader {
         })
     }
 
+    /// The bytes that [`parse`](Self::parse) reads, with the checksum as it is in the field.
+    pub(crate) fn to_bytes(self) -> [u8; BATCH_OVERHEAD] {
+        let mut head = [0; BATCH_OVERHEAD];
+        let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+        put(BASE_OFFSET_AT, &self.base_offset.to_be_bytes());
+        put(8, &((self.size - LOG_OVERHEAD) as i32).to_be_bytes());
+        put(LEADER_EPOCH_AT, &self.leader_epoch.to_be_bytes());
+        put(MAGIC_AT, &[2]);
+        put(CRC_AT, &self.crc.to_be_bytes());
+        put(ATTRIBUTES_AT, &self.attributes.to_be_bytes());
+        put(23, &self.last_offset_delta.to_be_bytes());
+        put(27, &self.base_timestamp.to_be_bytes());
+        put(MAX_TIMESTAMP_AT, &self.max_timestamp.to_be_bytes());
+        put(43, &self.producer_id.to_be_bytes());
+        put(51, &self.producer_epoch.to_be_bytes());
+        put(53, &self.base_sequence.to_be_bytes());
+        put(57, &self.record_count.to_be_bytes());
+        head
+    }
+
+    /// The header with the size and the checksum that belong to it before `records`.
+    pub(crate) fn sealed(self, records: &[u8]) -> Self {
+        let unsealed = Self { size: BATCH_OVERHEAD + records.len(), ..self };
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&unsealed.to_bytes()[ATTRIBUTES_AT..]), records);
+        Self { crc, ..unsealed }
+    }
+
     /// Last offset; saturates on a header that lies.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.saturating_add(i64::from(self.last_offset_delta))
@@ -128,14 +181,12 @@ impl BatchHeader {
 
     /// The codec of the records.
     pub fn codec(&self) -> CompressionCodec {
-        match self.attributes & CODEC_MASK {
-            0 => CompressionCodec::None,
-            1 => CompressionCodec::Gzip,
-            2 => CompressionCodec::Snappy,
-            3 => CompressionCodec::Lz4,
-            4 => CompressionCodec::Zstd,
-            other => CompressionCodec::Unknown(other as u8),
-        }
+        CompressionCodec::of(self.attributes)
+    }
+
+    /// The header with another codec.
+    pub(crate) fn with_codec(self, codec: CompressionCodec) -> Self {
+        Self { attributes: self.attributes & !CODEC_MASK | codec.bits(), ..self }
     }
 
     /// Whether all records carry [`max_timestamp`](Self::max_timestamp), the broker's time.

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::batch::{ATTRIBUTES_AT, BATCH_OVERHEAD, CRC_AT, LOG_OVERHEAD};
+use super::batch::{BATCH_OVERHEAD, BatchHeader};
+use super::write::RecordWriter;
 
 /// Collects records and builds one uncompressed batch, ready for
 /// [`Partition::append`](crate::Partition::append).
@@ -54,18 +55,9 @@ impl RecordBatchBuilder {
             self.base_timestamp = timestamp;
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
-        let mut record = vec![0];
-        put_varint(&mut record, timestamp.wrapping_sub(self.base_timestamp));
-        put_varint(&mut record, i64::from(self.count));
-        put_nullable(&mut record, key);
-        put_nullable(&mut record, value);
-        put_varint(&mut record, headers.len() as i64);
-        for (name, value) in headers {
-            put_nullable(&mut record, Some(name));
-            put_nullable(&mut record, *value);
-        }
-        put_varint(&mut self.records, record.len() as i64);
-        self.records.extend_from_slice(&record);
+        let mut record = RecordWriter::begin(timestamp.wrapping_sub(self.base_timestamp), self.count);
+        record.put(key, value, headers);
+        record.finish(&mut self.records);
         self.count += 1;
         self
     }
@@ -93,24 +85,23 @@ impl RecordBatchBuilder {
     /// The batch with `payload` in the place of its records: compressed by the caller, by
     /// [`attributes`](Self::attributes).
     pub fn build_with(self, payload: &[u8]) -> Bytes {
-        let size = BATCH_OVERHEAD + payload.len();
-        let mut batch = Vec::with_capacity(size);
-        batch.extend_from_slice(&0i64.to_be_bytes());
-        batch.extend_from_slice(&((size - LOG_OVERHEAD) as i32).to_be_bytes());
-        batch.extend_from_slice(&(-1i32).to_be_bytes());
-        batch.push(2);
-        batch.extend_from_slice(&[0; 4]);
-        batch.extend_from_slice(&self.attributes.to_be_bytes());
-        batch.extend_from_slice(&(self.count - 1).to_be_bytes());
-        batch.extend_from_slice(&self.base_timestamp.to_be_bytes());
-        batch.extend_from_slice(&self.max_timestamp.to_be_bytes());
-        batch.extend_from_slice(&self.producer.0.to_be_bytes());
-        batch.extend_from_slice(&self.producer.1.to_be_bytes());
-        batch.extend_from_slice(&self.producer.2.to_be_bytes());
-        batch.extend_from_slice(&self.count.to_be_bytes());
+        let (producer_id, producer_epoch, base_sequence) = self.producer;
+        let header = BatchHeader {
+            base_offset: 0,
+            size: BATCH_OVERHEAD,
+            leader_epoch: -1,
+            crc: 0,
+            attributes: self.attributes,
+            last_offset_delta: self.count - 1,
+            base_timestamp: self.base_timestamp,
+            max_timestamp: self.max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            record_count: self.count,
+        };
+        let mut batch = header.sealed(payload).to_bytes().to_vec();
         batch.extend_from_slice(payload);
-        let crc = crc32c::crc32c(&batch[ATTRIBUTES_AT..]);
-        batch[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_be_bytes());
         Bytes::from(batch)
     }
 
@@ -118,23 +109,4 @@ impl RecordBatchBuilder {
     pub fn payload(&self) -> &[u8] {
         &self.records
     }
-}
-
-fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    match bytes {
-        None => put_varint(out, -1),
-        Some(bytes) => {
-            put_varint(out, bytes.len() as i64);
-            out.extend_from_slice(bytes);
-        }
-    }
-}
-
-fn put_varint(out: &mut Vec<u8>, value: i64) {
-    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
 }

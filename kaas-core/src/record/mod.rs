@@ -1,19 +1,27 @@
-//! Kafka's record batch format, magic 2 (KIP-98): reading, checking and building.
+//! Kafka's record batch format, magic 2 (KIP-98): reading, checking, compressing and building; and the conversion of the
+//! formats before it.
 
+mod assemble;
 mod batch;
 mod builder;
 mod compress;
+mod decompress;
+mod legacy;
 mod read;
+mod rules;
 mod validate;
 mod walk;
+mod write;
 
 pub use batch::{BATCH_OVERHEAD, BatchHeader, CompressionCodec, HeaderError};
 pub use builder::RecordBatchBuilder;
-pub use compress::DECOMPRESSED_BYTES_MAX;
+pub use decompress::DECOMPRESSED_BYTES_MAX;
+pub use legacy::{DownConversion, DownConvertError, OldMagic, down_convert};
 pub use read::{WholeBatch, read_batch};
+pub use validate::is_empty_set;
 pub use walk::{MalformedRecord, Record, RecordHead};
 
-pub(crate) use batch::{BASE_OFFSET_AT, LEADER_EPOCH_AT, batch_crc};
-pub(crate) use compress::decompress;
-pub(crate) use validate::{ValidBatch, validate};
+pub(crate) use batch::{BASE_OFFSET_AT, LEADER_EPOCH_AT, MAGIC_AT, batch_crc};
+pub(crate) use decompress::decompress;
+pub(crate) use validate::{ValidBatch, validate, validate_any};
 pub(crate) use walk::for_each_head;

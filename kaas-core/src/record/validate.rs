@@ -2,24 +2,19 @@
 
 use bytes::Bytes;
 
+use super::assemble::transcode;
 use super::batch::{
-    ATTRIBUTES_AT, BATCH_OVERHEAD, BatchHeader, CRC_AT, CompressionCodec, LOG_APPEND_TIME_BIT, LOG_OVERHEAD,
-    MAGIC_AT, MAX_TIMESTAMP_AT, batch_crc,
+    BATCH_OVERHEAD, BatchHeader, CompressionCodec, LOG_APPEND_TIME_BIT, LOG_OVERHEAD, MAGIC_AT, batch_crc,
 };
+use super::rules::{NO_TIMESTAMP, RecordRules};
 use super::{MalformedRecord, RecordHead, decompress, for_each_head};
 use crate::config::{LogConfig, TimestampType};
-use crate::error::{
-    AppendError, CorruptBatch, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordListTooLarge,
-};
+use crate::error::{AppendError, CorruptBatch, InvalidRecord, MessageTooLarge, RecordListTooLarge};
 
 /// The smallest length field that Kafka takes for a record set of any magic.
 const LENGTH_FIELD_MIN: i32 = 14;
 /// Bytes up to and including the magic byte.
 const HEADER_UP_TO_MAGIC: usize = 17;
-/// A record without a timestamp.
-const NO_TIMESTAMP: i64 = -1;
-/// Most record errors that one refusal lists.
-const RECORD_ERRORS_MAX: usize = 1000;
 
 /// A batch that may be appended: its 61 header bytes, patched where the topic asks for it, and the rest
 /// of it as it came.
@@ -45,20 +40,43 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
     }
     let header = BatchHeader::parse(&batch).map_err(|error| CorruptBatch { why: error.to_string() })?;
     check_header(&header, &batch, config)?;
-    let max_timestamp = check_records(&header, &batch[BATCH_OVERHEAD..], config, now_ms)?;
-    if size as u64 > u64::from(config.segment_bytes) {
-        return Err(RecordListTooLarge { size, segment_bytes: config.segment_bytes }.into());
+    let records = batch.slice(BATCH_OVERHEAD..);
+    let max_timestamp = check_records(&header, &records, config, now_ms)?;
+    match recompress(&header, &records, config)? {
+        None => stamp(header, records, config, now_ms, max_timestamp),
+        Some(recompressed) => {
+            let header = header.with_codec(config.compression.target(header.codec())).sealed(&recompressed);
+            stamp(header, recompressed, config, now_ms, max_timestamp)
+        }
     }
-    Ok(stamp(header, &batch, config, now_ms, max_timestamp))
 }
 
-enum Frame {
+/// As [`validate`], of what a producer older than record batches may send: message sets are converted.
+pub(crate) fn validate_any(
+    records: &Bytes,
+    config: &LogConfig,
+    now_ms: i64,
+) -> Result<ValidBatch, AppendError> {
+    match frame(records)? {
+        Frame::Batch(_) if records[MAGIC_AT] < 2 => super::legacy::convert(records, config, now_ms),
+        _ => validate(records, config, now_ms),
+    }
+}
+
+/// Whether there is not one whole batch or message in `records`. Kafka takes that from old producers, and appends nothing.
+///
+/// Bytes that cannot be told apart from something whole are not empty: an append says what is wrong with them.
+pub fn is_empty_set(records: &[u8]) -> bool {
+    matches!(frame(records), Ok(Frame::Nothing))
+}
+
+pub(super) enum Frame {
     Batch(usize),
     /// Not even one whole batch: such a tail is dropped, as Kafka drops it.
     Nothing,
 }
 
-fn frame(bytes: &[u8]) -> Result<Frame, AppendError> {
+pub(super) fn frame(bytes: &[u8]) -> Result<Frame, AppendError> {
     let Some((head, _)) = bytes.split_first_chunk::<LOG_OVERHEAD>() else { return Ok(Frame::Nothing) };
     let length = i32::from_be_bytes([head[8], head[9], head[10], head[11]]);
     if length < LENGTH_FIELD_MIN {
@@ -129,12 +147,18 @@ fn check_records(
     config: &LogConfig,
     now_ms: i64,
 ) -> Result<i64, AppendError> {
-    let mut check =
-        RecordChecks { header, config, now_ms, index: 0, max_timestamp: NO_TIMESTAMP, errors: vec![] };
+    let mut rules = RecordRules::new(config, now_ms, header.is_log_append_time());
+    let mut max_timestamp = NO_TIMESTAMP;
     let mut order = Ok(());
     let visit = |head: RecordHead| {
-        order = check.visit(head);
-        order.is_ok()
+        if head.offset_delta != rules.index() {
+            order = Err(invalid(format!("Record {} has offset delta {}", rules.index(), head.offset_delta)));
+            return false;
+        }
+        let timestamp = header.record_timestamp(head.timestamp_delta);
+        max_timestamp = max_timestamp.max(timestamp);
+        rules.check(timestamp, head.has_key);
+        true
     };
     let walked = match header.codec() {
         // A slice is walked in place: this path is worth its own instance.
@@ -147,111 +171,47 @@ fn check_records(
     };
     walked.map_err(|MalformedRecord(why)| invalid(why))?;
     order?;
-    check.finish()
+    rules.finish()?;
+    Ok(max_timestamp)
 }
 
-struct RecordChecks<'a> {
-    header: &'a BatchHeader,
-    config: &'a LogConfig,
-    now_ms: i64,
-    index: i32,
-    max_timestamp: i64,
-    errors: Vec<RecordFault>,
-}
-
-enum RecordFault {
-    NoKey { index: i32 },
-    Timestamp { index: i32, why: String },
-}
-
-impl RecordChecks<'_> {
-    fn visit(&mut self, head: RecordHead) -> Result<(), AppendError> {
-        let index = self.index;
-        self.index += 1;
-        if head.offset_delta != index {
-            return Err(invalid(format!("Record {index} has offset delta {}", head.offset_delta)));
-        }
-        let timestamp = self.header.record_timestamp(head.timestamp_delta);
-        self.max_timestamp = self.max_timestamp.max(timestamp);
-        if self.errors.len() < RECORD_ERRORS_MAX {
-            if self.config.compact && !head.has_key {
-                self.errors.push(RecordFault::NoKey { index });
-            } else if let Some(why) = self.timestamp_fault(index, timestamp) {
-                self.errors.push(RecordFault::Timestamp { index, why });
-            }
-        }
-        Ok(())
+/// The records in the codec that the topic asks for; `None` when that is the one they came in.
+fn recompress(
+    header: &BatchHeader,
+    records: &[u8],
+    config: &LogConfig,
+) -> Result<Option<Bytes>, AppendError> {
+    let target = config.compression.target(header.codec());
+    if target == header.codec() {
+        return Ok(None);
     }
-
-    fn timestamp_fault(&self, index: i32, timestamp: i64) -> Option<String> {
-        let LogConfig { timestamp_before_max_ms: before, timestamp_after_max_ms: after, .. } = *self.config;
-        if self.config.timestamp_type == TimestampType::CreateTime && timestamp != NO_TIMESTAMP {
-            let age = self.now_ms.saturating_sub(timestamp);
-            return (age > before || age.saturating_neg() > after).then(|| {
-                format!(
-                    "Timestamp {timestamp} of message with offset {index} is out of range. The timestamp should be within [{}, {}]",
-                    self.now_ms.saturating_sub(before),
-                    self.now_ms.saturating_add(after)
-                )
-            });
-        }
-        self.header.is_log_append_time().then(|| {
-            format!("Invalid timestamp type in message {index}. Producer should not set timestamp type to LogAppendTime.")
-        })
-    }
-
-    fn finish(self) -> Result<i64, AppendError> {
-        if self.errors.is_empty() {
-            return Ok(self.max_timestamp);
-        }
-        let timestamps = self.errors.iter().any(|fault| matches!(fault, RecordFault::Timestamp { .. }));
-        let total = self.errors.len();
-        let record_errors: Vec<(i32, String)> = self
-            .errors
-            .into_iter()
-            .map(|fault| match fault {
-                RecordFault::NoKey { index } => {
-                    (index, "Compacted topic cannot accept message without key".to_owned())
-                }
-                RecordFault::Timestamp { index, why } => (index, why),
-            })
-            .collect();
-        if timestamps {
-            let message = "One or more records have been rejected due to invalid timestamp".to_owned();
-            return Err(InvalidTimestamp { message, record_errors }.into());
-        }
-        let message = format!(
-            "One or more records have been rejected due to {total} record errors in total, and only showing the first three errors at most"
-        );
-        Err(InvalidRecord { message, record_errors }.into())
-    }
+    let stream = decompress(header.codec(), records)
+        .map_err(|error| invalid(error.to_string()))?
+        .ok_or_else(|| invalid(format!("codec {:?}", header.codec())))?;
+    Ok(Some(transcode(stream, target, config.message_bytes_max)?.into()))
 }
 
 /// Sets what the broker decides in the header: timestamp type and greatest timestamp, and then the checksum.
-fn stamp(
-    mut header: BatchHeader,
-    batch: &Bytes,
+pub(super) fn stamp(
+    header: BatchHeader,
+    body: Bytes,
     config: &LogConfig,
     now_ms: i64,
     max_timestamp: i64,
-) -> ValidBatch {
-    let mut head_bytes = [0; BATCH_OVERHEAD];
-    head_bytes.copy_from_slice(&batch[..BATCH_OVERHEAD]);
-    let body = batch.slice(BATCH_OVERHEAD..);
+) -> Result<ValidBatch, AppendError> {
+    let size = BATCH_OVERHEAD + body.len();
+    if size as u64 > u64::from(config.segment_bytes) {
+        return Err(RecordListTooLarge { size, segment_bytes: config.segment_bytes }.into());
+    }
     let (attributes, max_timestamp) = match config.timestamp_type {
         TimestampType::CreateTime => (header.attributes & !LOG_APPEND_TIME_BIT, max_timestamp),
         TimestampType::LogAppendTime => (header.attributes | LOG_APPEND_TIME_BIT, now_ms),
     };
-    if attributes != header.attributes || max_timestamp != header.max_timestamp {
-        head_bytes[ATTRIBUTES_AT..ATTRIBUTES_AT + 2].copy_from_slice(&attributes.to_be_bytes());
-        head_bytes[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8].copy_from_slice(&max_timestamp.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&head_bytes[ATTRIBUTES_AT..]), &body);
-        head_bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_be_bytes());
-        header = BatchHeader { attributes, max_timestamp, crc, ..header };
-    }
-    ValidBatch { header, head_bytes, body }
+    let stamped = BatchHeader { attributes, max_timestamp, ..header };
+    let header = if stamped == header && size == header.size { header } else { stamped.sealed(&body) };
+    Ok(ValidBatch { header, head_bytes: header.to_bytes(), body })
 }
 
-fn invalid(message: impl Into<String>) -> AppendError {
+pub(super) fn invalid(message: impl Into<String>) -> AppendError {
     InvalidRecord { message: message.into(), record_errors: Vec::new() }.into()
 }

@@ -65,13 +65,22 @@ pub(crate) fn read_records<R: BufRead>(
     header: &BatchHeader,
     bytes: R,
 ) -> Result<Vec<Record>, MalformedRecord> {
-    let mut cursor = Cursor { bytes, record_left: 0 };
     let mut records = Vec::new();
-    for _ in 0..header.record_count {
-        records.push(cursor.record(header)?);
-    }
-    cursor.expect_end()?;
+    for_each_record(header, bytes, |record| records.push(record))?;
     Ok(records)
+}
+
+/// Calls `visit` with each record of a batch whose (decompressed) records are `bytes`; holds one at a time.
+pub(crate) fn for_each_record<R: BufRead>(
+    header: &BatchHeader,
+    bytes: R,
+    mut visit: impl FnMut(Record),
+) -> Result<(), MalformedRecord> {
+    let mut cursor = Cursor { bytes, record_left: 0 };
+    for _ in 0..header.record_count {
+        visit(cursor.record(header)?);
+    }
+    cursor.expect_end()
 }
 
 struct Cursor<R> {
