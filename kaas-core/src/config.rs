@@ -44,6 +44,9 @@ impl Compression {
     }
 }
 
+/// The smallest `flush.messages` that means never: Kafka's default, the greatest value of its type.
+pub const FLUSH_NEVER: u64 = i64::MAX as u64;
+
 /// The settings of one topic's logs. The defaults are Kafka's, but for `flush_messages`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
@@ -56,7 +59,7 @@ pub struct LogConfig {
     /// `max.message.bytes`: the largest batch accepted, compressed, with its 12-byte log overhead.
     pub message_bytes_max: u32,
     /// `flush.messages`: appends are acknowledged unsynced until this many records are unsynced.
-    /// 1 (the default here) syncs before every acknowledgement; `u64::MAX` is Kafka's default, the
+    /// 1 (the default here) syncs before every acknowledgement; [`FLUSH_NEVER`] is Kafka's default, the
     /// page-cache mode, in which a power cut may lose acknowledged records.
     pub flush_messages: u64,
     /// `cleanup.policy` contains `compact`: records without a key are refused.

@@ -56,7 +56,7 @@ mod state_file;
 #[cfg(feature = "test-util")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock};
-pub use config::{Compression, LogConfig, TimestampType};
+pub use config::{Compression, FLUSH_NEVER, LogConfig, TimestampType};
 #[cfg(feature = "test-util")]
 pub use engine::HeldCommits;
 pub use engine::{

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::fence::Fence;
 use super::sync_pool::SyncPool;
@@ -31,10 +31,11 @@ pub(crate) enum Event {
 }
 
 /// What the rest of the engine tells the commit loop.
-#[derive(Default)]
 pub(crate) struct CommitQueue {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
+    /// Held by the one thread besides the loop that commits an append of its own; `None` when none may.
+    shortcut: Option<Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -44,6 +45,17 @@ struct Inbox {
 }
 
 impl CommitQueue {
+    pub(crate) fn new(fence: &dyn Fence) -> Self {
+        let shortcut = fence.is_free().then(Mutex::default);
+        Self { inbox: Mutex::default(), arrived: Condvar::new(), shortcut }
+    }
+
+    /// The right to commit without the loop what needs no sync. One thread has it at a time: a write that the
+    /// kernel stalls then stalls one thread of the host, not all.
+    pub(crate) fn shortcut(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shortcut.as_ref()?.try_lock()
+    }
+
     /// A partition has pending appends.
     pub(crate) fn dirty(&self, key: u64) -> Result<(), AppendError> {
         if self.send(Event::Dirty(key)) { Ok(()) } else { Err(AppendError::Closed) }
@@ -59,6 +71,10 @@ impl CommitQueue {
         drop(inbox);
         self.arrived.notify_one();
         true
+    }
+
+    fn has_events(&self) -> bool {
+        !self.inbox.lock().events.is_empty()
     }
 
     /// Whether the loop has ended.
@@ -97,7 +113,6 @@ pub(crate) struct Committer {
 /// One partition in the loop.
 pub(crate) struct Slot {
     partition: Arc<Partition>,
-    writer: Option<Writer>,
     /// Written, and being synced by the pool.
     in_flight: Option<Group>,
 }
@@ -125,7 +140,8 @@ impl Committer {
                 break;
             }
             again = self.cycle(cycle);
-            let busy = !again.is_empty() || self.in_flight > 0;
+            let busy =
+                !again.is_empty() || self.in_flight > 0 || (closing.is_some() && self.others_left_work());
             if let Some(reply) = closing.take_if(|_| !busy) {
                 let result = self.finish();
                 // Whoever closes waits for the answer, unless it gave up.
@@ -142,7 +158,7 @@ impl Committer {
             match event {
                 Event::Dirty(key) => cycle.dirty.push(key),
                 Event::Add(partition) => {
-                    let slot = Slot { partition, writer: None, in_flight: None };
+                    let slot = Slot { partition, in_flight: None };
                     self.slots.insert(slot.partition.key(), slot);
                 }
                 Event::Synced(key, result) => cycle.synced.push((key, result)),
@@ -180,22 +196,27 @@ impl Committer {
         again
     }
 
-    fn write(&mut self, key: u64) -> Option<Written> {
-        let slot = self.slots.get_mut(&key)?;
-        if slot.writer.is_none() {
-            slot.writer = slot.partition.take_seed().map(Writer::new);
+    /// Waits for threads that commit an append of their own; whether they left something for the loop.
+    fn others_left_work(&self) -> bool {
+        for slot in self.slots.values() {
+            drop(slot.partition.writer());
         }
-        let writer = slot.writer.as_mut()?;
-        match writer.write(&self.context, &slot.partition) {
+        self.queue.has_events()
+    }
+
+    fn write(&mut self, key: u64) -> Option<Written> {
+        let partition = &self.slots.get(&key)?.partition;
+        let mut writer = partition.writer();
+        let writer = writer.as_mut()?;
+        match writer.write(&self.context, partition) {
             Ok(written) => written,
             Err((group, error)) => {
-                tracing::error!(partition = %slot.partition.dir(), %error, "write failed");
-                let partition = Arc::clone(&slot.partition);
+                tracing::error!(partition = %partition.dir(), %error, "write failed");
                 if writer.has_failed_sync() {
                     partition.suspend();
                 }
                 partition.fail_pending(group, &AppendError::Storage(error));
-                self.give_up_segment(key);
+                give_up_segment(&self.context, partition, writer);
                 None
             }
         }
@@ -232,7 +253,7 @@ impl Committer {
         self.in_flight -= 1;
         match result {
             Ok(()) => {
-                if let Some(writer) = &mut slot.writer {
+                if let Some(writer) = slot.partition.writer().as_mut() {
                     writer.synced(group.end_position);
                 }
                 Some((key, group))
@@ -260,7 +281,8 @@ impl Committer {
             if slot.partition.publish(group) {
                 again.push(key);
             }
-            let Some(writer) = &mut slot.writer else { continue };
+            let mut writer = slot.partition.writer();
+            let Some(writer) = writer.as_mut() else { continue };
             if let Err(error) = writer.checkpoint_if_due(&self.context, &slot.partition) {
                 // A checkpoint only shortens recovery: the next one may succeed.
                 tracing::warn!(partition = %slot.partition.dir(), %error, "checkpoint failed");
@@ -270,36 +292,24 @@ impl Committer {
 
     /// A sync failed: what it covered is in an unknown state, and no later sync of that file can be believed.
     fn poison(&mut self, key: u64, group: Group, error: StorageError) {
-        let Some(slot) = self.slots.get_mut(&key) else { return };
-        tracing::error!(partition = %slot.partition.dir(), %error, "sync failed");
-        if let Some(writer) = &mut slot.writer {
+        let Some(Slot { partition, .. }) = self.slots.get(&key) else { return };
+        tracing::error!(partition = %partition.dir(), %error, "sync failed");
+        let mut writer = partition.writer();
+        if let Some(writer) = writer.as_mut() {
             writer.sync_failed(group.start_position, group.start_offset());
         }
-        slot.partition.suspend();
-        slot.partition.fail_pending(Some(group), &AppendError::Storage(error));
-        self.give_up_segment(key);
-    }
-
-    /// Goes on under a new epoch when the segment of the present one cannot be trusted any more.
-    fn give_up_segment(&mut self, key: u64) {
-        let Some(Slot { partition, writer: Some(writer), .. }) = self.slots.get_mut(&key) else { return };
-        match writer.give_up_segment(&self.context, partition) {
-            Ok(None) => {}
-            Ok(Some(NewEpoch { epoch, sealed, sealed_bytes })) => {
-                partition.begin_epoch(epoch, &sealed, sealed_bytes);
-            }
-            Err(error) => {
-                let why = format!("after a failed sync: {error}");
-                tracing::error!(partition = %partition.dir(), why, "partition offline");
-                partition.take_offline(&why);
-            }
+        partition.suspend();
+        partition.fail_pending(Some(group), &AppendError::Storage(error));
+        if let Some(writer) = writer.as_mut() {
+            give_up_segment(&self.context, partition, writer);
         }
     }
 
     fn forget(&mut self, key: u64) {
-        if let Some(slot) = self.slots.remove(&key)
-            && let Some(group) = slot.in_flight
-        {
+        let Some(slot) = self.slots.remove(&key) else { return };
+        // Nobody writes to its files any more.
+        *slot.partition.writer() = None;
+        if let Some(group) = slot.in_flight {
             self.in_flight -= 1;
             slot.partition.fail_pending(Some(group), &AppendError::Deleted);
         }
@@ -309,7 +319,7 @@ impl Committer {
     fn finish(&mut self) -> Result<(), CloseError> {
         let mut result = Ok(());
         for slot in self.slots.values_mut() {
-            if let Some(writer) = &mut slot.writer
+            if let Some(writer) = slot.partition.writer().as_mut()
                 && let Err(error) = writer.finish(&self.context, &slot.partition)
             {
                 tracing::error!(partition = %slot.partition.dir(), %error, "close failed");
@@ -326,7 +336,23 @@ impl Committer {
             if let Some(group) = slot.in_flight {
                 slot.partition.fail_pending(Some(group), &AppendError::Closed);
             }
+            let _nobody_writes = slot.partition.writer();
             slot.partition.mark_closed();
+        }
+    }
+}
+
+/// Goes on under a new epoch when the segment of the present one cannot be trusted any more.
+fn give_up_segment(context: &WriteContext, partition: &Partition, writer: &mut Writer) {
+    match writer.give_up_segment(context, partition) {
+        Ok(None) => {}
+        Ok(Some(NewEpoch { epoch, sealed, sealed_bytes })) => {
+            partition.begin_epoch(epoch, &sealed, sealed_bytes);
+        }
+        Err(error) => {
+            let why = format!("after a failed sync: {error}");
+            tracing::error!(partition = %partition.dir(), why, "partition offline");
+            partition.take_offline(&why);
         }
     }
 }

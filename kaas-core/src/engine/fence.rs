@@ -14,6 +14,12 @@ pub trait Fence: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Fenced`]: nothing of this cycle may be acknowledged.
     fn check(&self) -> Result<(), Fenced>;
+
+    /// Whether [`check`](Self::check) costs nothing, so that it may be asked for every batch instead of once for a
+    /// cycle. Only then may an append that needs no sync be committed by the thread that makes it.
+    fn is_free(&self) -> bool {
+        false
+    }
 }
 
 /// The only broker there is: nobody takes over from it.
@@ -23,5 +29,9 @@ pub struct SingleNode;
 impl Fence for SingleNode {
     fn check(&self) -> Result<(), Fenced> {
         Ok(())
+    }
+
+    fn is_free(&self) -> bool {
+        true
     }
 }

@@ -91,7 +91,7 @@ impl Engine {
     /// [`OpenError`]: nothing can be served. Nothing that could not be read was changed.
     pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
         let cluster_id = identity::load_or_create(&*options.volume)?;
-        let queue = Arc::new(CommitQueue::default());
+        let queue = Arc::new(CommitQueue::new(&*options.fence));
         let nonce = Uuid::new_v4().to_string();
         let context = WriteContext {
             volume: Arc::clone(&options.volume),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -17,9 +17,9 @@ use super::recover::Recovered;
 use super::segment::Segment;
 use super::state::{State, Status};
 use super::wake::{Wake, wake_all};
-use super::writer::WriterSeed;
+use super::writer::{Writer, Written};
 use crate::clock::Clock;
-use crate::config::LogConfig;
+use crate::config::{FLUSH_NEVER, LogConfig};
 use crate::engine::CommitQueue;
 use crate::error::{AppendError, Offline, ReadError};
 use crate::record::{validate, validate_any};
@@ -36,6 +36,9 @@ pub struct Partition {
     clock: Arc<dyn Clock>,
     queue: Arc<CommitQueue>,
     producer_expiration_ms: i64,
+    /// Owned by whoever commits what is pending. Only the commit loop ever waits for it, and only when it closes the
+    /// log, for one write; a thread that commits its own append tries. Locked before `state`.
+    writer: Mutex<Option<Writer>>,
     state: Mutex<State>,
 }
 
@@ -88,7 +91,8 @@ impl Partition {
         }
     }
 
-    /// Checks `batches` (one v2 batch, or what [`AppendOptions::old_formats`] adds) and fixes its place in the log; never waits for the disk.
+    /// Checks `batches` (one v2 batch, or what [`AppendOptions::old_formats`] adds) and fixes its place in the log; never
+    /// waits for a sync. A batch that needs none may be written to the page cache before this returns.
     ///
     /// The batch is held in memory until it is written; whoever calls bounds how many are under way.
     /// The returned future resolves when the batch is committed: synced as `flush_messages` demands,
@@ -104,10 +108,36 @@ impl Partition {
         let batch = validate(&batches, &config, now_ms)?;
         let (waiter, receiver) = oneshot::channel();
         let wake_loop = self.state.lock().enqueue(batch, now_ms, self.producer_expiration_ms, waiter)?;
-        if wake_loop {
+        if wake_loop && !self.commit_here(&config) {
             self.queue.dirty(self.key)?;
         }
         Ok(PendingAppend(receiver))
+    }
+
+    /// Commits what is pending on this thread, which saves two switches of threads, if it needs no sync and
+    /// nothing but one write. False when the commit loop must see to it.
+    fn commit_here(&self, config: &LogConfig) -> bool {
+        if config.flush_messages < FLUSH_NEVER {
+            return false;
+        }
+        let Some(_shortcut) = self.queue.shortcut() else { return false };
+        let Some(mut writer) = self.writer.try_lock() else { return false };
+        let Some(writer) = writer.as_mut() else { return false };
+        match writer.write_at_once(self, config) {
+            Ok(None) => false,
+            // What has come meanwhile is the loop's; if the loop has ended, it has failed it.
+            Ok(Some(Written { group, .. })) => {
+                if self.publish(group) {
+                    let _ = self.queue.dirty(self.key);
+                }
+                true
+            }
+            Err((group, error)) => {
+                tracing::error!(partition = %self.dir, %error, "write failed");
+                self.fail_pending(group, &AppendError::Storage(error));
+                true
+            }
+        }
     }
 
     /// Registers for one wake-up when an offset moves, or the partition goes away. The registration is weak:
@@ -147,6 +177,7 @@ impl Partition {
             Ok(log) => (Status::Online, Some(log)),
             Err(offline) => (Status::Offline(offline), None),
         };
+        let (state, seed) = State::new(status, log);
         Self {
             key: parts.key,
             topic_id: parts.topic_id,
@@ -157,7 +188,8 @@ impl Partition {
             clock: parts.clock,
             queue: parts.queue,
             producer_expiration_ms: parts.producer_expiration_ms,
-            state: Mutex::new(State::new(status, log)),
+            writer: Mutex::new(seed.map(Writer::new)),
+            state: Mutex::new(state),
         }
     }
 
@@ -173,8 +205,9 @@ impl Partition {
         self.config.load_full()
     }
 
-    pub(crate) fn take_seed(&self) -> Option<WriterSeed> {
-        self.state.lock().seed.take()
+    /// The log's writer, locked; none when there is nothing to write to.
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Option<Writer>> {
+        self.writer.lock()
     }
 
     /// Bytes of the batch that is next to be written.

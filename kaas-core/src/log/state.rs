@@ -51,11 +51,11 @@ pub(super) struct State {
     followers: Vec<Follower>,
     pub(super) producers: Producers,
     pub(super) watchers: Watchers,
-    pub(super) seed: Option<WriterSeed>,
 }
 
 impl State {
-    pub(super) fn new(status: Status, log: Option<Recovered>) -> Self {
+    /// The state of an opened log, and where its writer goes on.
+    pub(super) fn new(status: Status, log: Option<Recovered>) -> (Self, Option<WriterSeed>) {
         let mut state = Self {
             status,
             epoch: 1,
@@ -71,21 +71,20 @@ impl State {
             followers: Vec::new(),
             producers: Producers::default(),
             watchers: Watchers::default(),
-            seed: None,
         };
-        if let Some(log) = log {
+        let seed = log.map(|log| {
             let active = log.active.and_then(|checkpointed| {
                 let segment = Arc::clone(log.segments.last()?);
                 let position = segment.visible()?;
                 Some((segment, position, checkpointed))
             });
-            state.seed = Some(WriterSeed {
+            let seed = WriterSeed {
                 epoch: log.epoch,
                 claimed: log.claimed,
                 epoch_seen: log.epoch_seen,
                 active,
                 log_end: log.log_end,
-            });
+            };
             state.epoch = log.epoch;
             state.epochs = log.epochs;
             state.log_start = log.log_start;
@@ -93,8 +92,9 @@ impl State {
             state.log_end = log.log_end;
             state.segments = log.segments;
             state.producers = log.producers;
-        }
-        state
+            seed
+        });
+        (state, seed)
     }
 
     pub(super) fn offsets(&self) -> Offsets {

@@ -114,8 +114,40 @@ impl Writer {
     ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
         let config = partition.log_config();
         let Some(first) = partition.first_pending() else { return Ok(None) };
-        let Ready { segment, file, position } =
-            self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
+        let ready = self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
+        let written = self.write_next(partition, &config, ready)?;
+        if context.mutants.has(Mutant::CheckpointAheadOfSync) {
+            // The bug: what is about to be synced is claimed to be synced.
+            let ahead = self.active.as_mut().map(|active| active.synced = active.position);
+            let _ = ahead.map(|()| self.checkpoint(context, partition));
+        }
+        Ok(written)
+    }
+
+    /// As [`write`](Self::write) if that takes nothing but one write: no new file, no repair. `None` when it takes
+    /// more, or there is nothing to write.
+    pub(crate) fn write_at_once(
+        &mut self,
+        partition: &Partition,
+        config: &LogConfig,
+    ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
+        let Some(first) = partition.first_pending() else { return Ok(None) };
+        let usable = |active: &&Active| active.named && !active.untrimmed && !active.failed;
+        match self.active.as_ref().filter(usable).map(Active::ready) {
+            Some(ready) if self.claimed && !self.must_roll(config, first) => {
+                self.write_next(partition, config, ready)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn write_next(
+        &mut self,
+        partition: &Partition,
+        config: &LogConfig,
+        ready: Ready,
+    ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
+        let Ready { segment, file, position } = ready;
         let room = u64::from(config.segment_bytes).saturating_sub(position);
         let Some(batches) = partition.take_pending(room.min(GROUP_BYTES_MAX)) else { return Ok(None) };
         let group = Group::new(batches, segment, position);
@@ -123,17 +155,6 @@ impl Writer {
             self.trim();
             return Err((Some(group), error));
         }
-        Ok(Some(self.written(context, partition, &config, file, group)))
-    }
-
-    fn written(
-        &mut self,
-        context: &WriteContext,
-        partition: &Partition,
-        config: &LogConfig,
-        file: Arc<dyn VolumeFile>,
-        group: Group,
-    ) -> Written {
         group.segment.update_index(|index| {
             for batch in &group.batches {
                 index.push(&batch.header, config.index_interval_bytes);
@@ -146,12 +167,7 @@ impl Writer {
             due = active.unsynced_records >= config.flush_messages;
         }
         self.next_offset = group.end_offset;
-        if context.mutants.has(Mutant::CheckpointAheadOfSync) {
-            // The bug: what is about to be synced is claimed to be synced.
-            let ahead = self.active.as_mut().map(|active| active.synced = active.position);
-            let _ = ahead.map(|()| self.checkpoint(context, partition));
-        }
-        Written { group, sync: due.then_some(file) }
+        Ok(Some(Written { group, sync: due.then_some(file) }))
     }
 
     /// Notes that the active segment was synced up to `position`.
@@ -261,8 +277,7 @@ impl Writer {
             sync_dir(context, partition.dir())?;
             active.named = true;
         }
-        let (segment, file) = (Arc::clone(&active.segment), Arc::clone(&active.file));
-        Ok(Ready { segment, file, position: active.position })
+        Ok(active.ready())
     }
 
     fn ensure_claim(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
@@ -396,10 +411,18 @@ impl Writer {
     }
 }
 
+/// Where the next group goes.
 struct Ready {
     segment: Arc<Segment>,
     file: Arc<dyn VolumeFile>,
     position: u64,
+}
+
+impl Active {
+    fn ready(&self) -> Ready {
+        let (segment, file) = (Arc::clone(&self.segment), Arc::clone(&self.file));
+        Ready { segment, file, position: self.position }
+    }
 }
 
 fn write_batches(file: &dyn VolumeFile, group: &Group) -> Result<(), StorageError> {
