@@ -2,18 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use kaas_core::inspect;
 use kaas_core::record::BatchHeader;
 use kaas_core::{
     AppendError, AppendOptions, Appended, CreateTopicError, DeleteTopicError, Engine, EngineOptions,
-    Isolation, LogConfig, Partition, Read, ReadData, ReadError, ReadSpec, RecordBatchBuilder, Slice,
-    TopicSpec, Wake,
+    FLUSH_NEVER, Isolation, LogConfig, Partition, Read, ReadData, ReadError, ReadSpec, RecordBatchBuilder,
+    Slice, TopicSpec, Wake,
 };
 
 fn engine(dir: &Path) -> Engine {
@@ -384,6 +387,50 @@ fn page_cache_mode_acknowledges_unsynced_writes() {
         assert_eq!(append(&partition, &["x"]).base_offset, n);
     }
     assert_eq!(batches(&partition, 0).len(), 100);
+}
+
+#[test]
+fn a_page_cache_append_needs_the_commit_loop_only_when_it_takes_more_than_a_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let never = FLUSH_NEVER.to_string();
+    let cached = topic(&engine, "cached", &[("flush_messages", &never), ("segment_bytes", "1000")]);
+    let durable = topic(&engine, "durable", &[]);
+    append(&cached, &["the loop makes the claim and the segment"]);
+    let held = engine.hold_commits();
+    let mut waiting = durable.append(batch(&["x"]), AppendOptions::default()).unwrap();
+    assert_eq!(append(&cached, &["y"]).base_offset, 1, "committed by this thread");
+    assert_eq!(cached.offsets().high_watermark, 2);
+    let mut rolls = cached.append(batch(&[&"z".repeat(900)]), AppendOptions::default()).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut waiting).poll(&mut context).is_pending(), "a sync is the loop's");
+    assert!(Pin::new(&mut rolls).poll(&mut context).is_pending(), "so is a new segment");
+    drop(held);
+    assert_eq!(waiting.wait().unwrap().base_offset, 0);
+    assert_eq!(rolls.wait().unwrap().base_offset, 2);
+    engine.close().unwrap();
+    let again = self::engine(dir.path());
+    assert_eq!(batches(&reopened(&again, "cached"), 0).len(), 3);
+}
+
+#[test]
+fn many_threads_append_to_one_page_cache_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = engine(dir.path());
+    let never = FLUSH_NEVER.to_string();
+    let partition = topic(&engine, "t", &[("flush_messages", &never), ("segment_bytes", "20000")]);
+    let (threads, rounds) = (8, 500);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    append(&partition, &["x"]);
+                }
+            });
+        }
+    });
+    let offsets: Vec<i64> = batches(&partition, 0).iter().map(|(offset, _)| *offset).collect();
+    assert_eq!(offsets, (0..threads * rounds).collect::<Vec<i64>>());
 }
 
 #[test]

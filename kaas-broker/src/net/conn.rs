@@ -159,6 +159,7 @@ impl Connection {
             ..
         } = self;
         let sending = !outbox.is_empty();
+        let (mut from_client, to_client) = stream.split();
         // A stopping broker waits for acknowledgements, not for long polls, which may take any time.
         let quiet = (pending.is_empty() || !*overlapping) && !sending;
         let reading = held.is_none() && pending.len() < PIPELINE_MAX && !sending && read_ended.is_none();
@@ -172,9 +173,9 @@ impl Connection {
         tokio::select! {
             biased;
             answer = front, if answering => Event::Answered(answer),
-            result = outbox.send(stream), if sending => Event::Sent(result),
+            result = outbox.send(to_client.as_ref()), if sending => Event::Sent(result),
             () = options.drain.cancelled(), if quiet => Event::Drain,
-            frame = frames.next(stream), if reading => Event::Arrived(frame),
+            frame = frames.next(&mut from_client), if reading => Event::Arrived(frame),
             () = timer.as_mut() => Event::TimeUp,
         }
     }
@@ -185,7 +186,9 @@ impl Connection {
         if self.pending.is_empty() {
             self.overlapping = true;
         }
-        self.queue(answer, pending.permit)
+        self.queue(answer, pending.permit)?;
+        // Answers that are ready together leave together; the last of them goes at once.
+        if self.pending.is_empty() { Ok(self.outbox.try_send(&self.stream)?) } else { Ok(()) }
     }
 
     fn queue(&mut self, answer: Answer<Rope>, permit: Arc<Permit>) -> Result<(), Ended> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::ReadHalf;
 use tokio::time::Instant;
 
 use super::budget::{Budget, Permit};
@@ -105,7 +106,7 @@ impl FrameReader {
     }
 
     /// The next frame. Cancelling loses nothing.
-    pub async fn next(&mut self, stream: &TcpStream) -> Result<Frame, FrameError> {
+    pub async fn next(&mut self, stream: &mut ReadHalf<'_>) -> Result<Frame, FrameError> {
         loop {
             let announced = self.announced()?;
             if let Some(len) = announced
@@ -119,16 +120,11 @@ impl FrameReader {
                 stream.readable().await?;
             }
             let room = self.make_room(announced).await;
-            match stream.try_read_buf(&mut (&mut self.buffer).limit(room)) {
-                Ok(0) if self.buffer.is_empty() => return Err(FrameError::Closed),
-                Ok(0) => return Err(FrameError::Torn),
-                Ok(_) => self.last_progress = Instant::now(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !self.buffer.is_empty() {
-                        stream.readable().await?;
-                    }
-                }
-                Err(error) => return Err(error.into()),
+            // A read that fills less than its room has emptied the socket: the runtime waits before the next one.
+            match stream.read_buf(&mut (&mut self.buffer).limit(room)).await? {
+                0 if self.buffer.is_empty() => return Err(FrameError::Closed),
+                0 => return Err(FrameError::Torn),
+                _ => self.last_progress = Instant::now(),
             }
         }
     }
@@ -185,7 +181,7 @@ impl FrameReader {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -193,12 +189,12 @@ mod tests {
     async fn bytes_are_accounted_for_until_the_last_view_of_them_is_gone() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (server, _) = listener.accept().await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
         let budget = Budget::new(Some(2048));
         let mut frames = FrameReader::new(1 << 20, budget.clone());
         client.write_all(&1024_i32.to_be_bytes()).await.unwrap();
         client.write_all(&[7; 1024]).await.unwrap();
-        let frame = frames.next(&server).await.unwrap();
+        let frame = frames.next(&mut server.split().0).await.unwrap();
         let view = frame.bytes.slice(10..20);
         drop(frame);
         let mut other = Permit::default();
