@@ -44,6 +44,7 @@ pub const APIS: &[Api] = &[
     api(ApiKey::ApiVersions, 0, 3, Lookup, ""),
     api(ApiKey::CreateTopics, 0, 7, Control, ""),
     api(ApiKey::DeleteTopics, 0, 6, Control, ""),
+    api(ApiKey::DeleteRecords, 0, 2, Control, ""),
     api(ApiKey::InitProducerId, 0, 4, Control, "idempotent producers; a transactional id is refused"),
     api(ApiKey::OffsetForLeaderEpoch, 0, 4, Data, ""),
     api(ApiKey::DescribeConfigs, 0, 4, Lookup, ""),

@@ -67,6 +67,7 @@ impl Service<Request> for Router {
             RequestBody::ApiVersions(request) => to(broker, cx, request),
             RequestBody::CreateTopics(request) => to(broker, cx, request),
             RequestBody::DeleteTopics(request) => to(broker, cx, request),
+            RequestBody::DeleteRecords(request) => to(broker, cx, request),
             RequestBody::InitProducerId(request) => to(broker, cx, request),
             RequestBody::OffsetForLeaderEpoch(request) => to(broker, cx, request),
             RequestBody::DescribeConfigs(request) => to(broker, cx, request),

@@ -82,7 +82,8 @@ async fn open_engine(config: Arc<BrokerConfig>) -> anyhow::Result<Engine> {
             .producer_id_expiration_ms(
                 i64::try_from(config.producer_id_expiration.as_millis()).unwrap_or(i64::MAX),
             )
-            .sync_parallelism(config.sync_parallelism);
+            .sync_parallelism(config.sync_parallelism)
+            .retention_check_interval(Some(config.retention_check_interval));
         #[cfg(feature = "mutants")]
         let options = crate::mutants::seed(options);
         Engine::open(options)

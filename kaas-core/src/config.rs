@@ -62,6 +62,8 @@ pub struct LogConfig {
     /// 1 (the default here) syncs before every acknowledgement; [`FLUSH_NEVER`] is Kafka's default, the
     /// page-cache mode, in which a power cut may lose acknowledged records.
     pub flush_messages: u64,
+    /// `cleanup.policy` contains `delete`: old segments are removed by age and size, and records on request.
+    pub delete: bool,
     /// `cleanup.policy` contains `compact`: records without a key are refused.
     pub compact: bool,
     /// `message.timestamp.type`.
@@ -72,10 +74,16 @@ pub struct LogConfig {
     pub timestamp_after_max_ms: i64,
     /// `compression.type`.
     pub compression: Compression,
-    /// `retention.ms`; -1 keeps records for ever. Kept for retention, which does not run yet.
+    /// `retention.ms`: a segment whose greatest timestamp is older than this is removed; -1 keeps it for ever.
     pub retention_ms: i64,
-    /// `retention.bytes`; -1 is unlimited. Kept for retention, which does not run yet.
+    /// `retention.bytes`: the oldest segments are removed while the log stays at least this large; -1 is unlimited.
     pub retention_bytes: i64,
+    /// `segment.ms`: a segment is rolled when a batch is this much younger than the segment's first.
+    pub segment_ms: i64,
+    /// `segment.jitter.ms`: up to this much is taken off `segment.ms`, by a chance that is fixed for each segment.
+    pub segment_jitter_ms: i64,
+    /// `file.delete.delay.ms`: how long a removed segment's files stay under their aside names.
+    pub file_delete_delay_ms: i64,
 }
 
 impl Default for LogConfig {
@@ -86,6 +94,7 @@ impl Default for LogConfig {
             index_bytes_max: 10 << 20,
             message_bytes_max: 1_048_588,
             flush_messages: 1,
+            delete: true,
             compact: false,
             timestamp_type: TimestampType::CreateTime,
             timestamp_before_max_ms: i64::MAX,
@@ -93,6 +102,9 @@ impl Default for LogConfig {
             compression: Compression::Producer,
             retention_ms: 7 * 24 * 3_600_000,
             retention_bytes: -1,
+            segment_ms: 7 * 24 * 3_600_000,
+            segment_jitter_ms: 0,
+            file_delete_delay_ms: 60_000,
         }
     }
 }

@@ -196,6 +196,33 @@ pub enum ReadError {
     Deleted,
 }
 
+/// Why records were not deleted. After [`Storage`](Self::Storage) and [`Fenced`](Self::Fenced) they may be gone all
+/// the same after the next open.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DeleteRecordsError {
+    /// Caller's fault: an offset above the high watermark, or negative.
+    #[error(transparent)]
+    OffsetOutOfRange(#[from] OffsetOutOfRange),
+    /// Caller's fault: `cleanup.policy` does not contain `delete`.
+    #[error("the topic's cleanup.policy does not allow records to be deleted")]
+    Policy,
+    /// Wait and retry: the storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// Wait and retry elsewhere: another broker owns the partition now.
+    #[error("this broker has been fenced")]
+    Fenced,
+    /// Out of service.
+    #[error(transparent)]
+    Offline(#[from] Offline),
+    /// The topic is gone.
+    #[error("the topic was deleted")]
+    Deleted,
+    /// The engine is closing or gone.
+    #[error("the engine is closed")]
+    Closed,
+}
+
 /// Why the engine did not open.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {

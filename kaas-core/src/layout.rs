@@ -16,7 +16,7 @@ pub const TOPIC_METADATA_DIR: &str = "cluster/topics";
 pub const PRODUCER_IDS_DIR: &str = "cluster/producer-ids";
 /// The format that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
-/// Suffix of a topic whose deletion has been decided and not yet finished.
+/// Suffix of a topic or a segment's file whose deletion has been decided and not yet finished.
 pub const DELETED_SUFFIX: &str = ".deleted";
 /// The fsynced-prefix hint of a partition.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
@@ -68,6 +68,9 @@ pub enum SegmentFile {
 }
 
 impl SegmentFile {
+    /// Every kind, the records first: without them the others mean nothing.
+    pub const ALL: [Self; 3] = [Self::Log, Self::Index, Self::TimeIndex];
+
     fn extension(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -94,9 +97,31 @@ impl SegmentName {
 
     /// The segment that a `.log` file name stands for.
     pub fn parse_log(name: &str) -> Option<Self> {
-        let (epoch, base) = name.strip_suffix(".log")?.split_once('-')?;
-        Some(Self { base_offset: parse_offset(base)?, epoch: parse_epoch(epoch)? })
+        match Self::parse(name)? {
+            (segment, SegmentFile::Log) => Some(segment),
+            _ => None,
+        }
     }
+
+    /// The segment that a file belongs to, and what is in the file.
+    pub fn parse(name: &str) -> Option<(Self, SegmentFile)> {
+        let (stem, extension) = name.split_once('.')?;
+        let kind = SegmentFile::ALL.into_iter().find(|kind| kind.extension() == extension)?;
+        let (epoch, base) = stem.split_once('-')?;
+        Some((Self { base_offset: parse_offset(base)?, epoch: parse_epoch(epoch)? }, kind))
+    }
+}
+
+/// The mark that the log begins at `offset`, made under `epoch`. The greatest offset counts; the file is empty.
+pub fn start_file(epoch: i32, offset: i64) -> String {
+    format!("{epoch:08x}-{offset:020}.start")
+}
+
+/// The offset in the name of a log start's mark.
+pub fn parse_start(name: &str) -> Option<i64> {
+    let (epoch, offset) = name.strip_suffix(".start")?.split_once('-')?;
+    parse_epoch(epoch)?;
+    parse_offset(offset)
 }
 
 /// The producer-state snapshot as of `offset` (exclusive).
@@ -129,6 +154,11 @@ mod tests {
         let name = segment.file(SegmentFile::Log);
         assert_eq!(name, "0000001f-00000000000000000042.log");
         assert_eq!(SegmentName::parse_log(&name), Some(segment));
+        assert_eq!(
+            SegmentName::parse(&segment.file(SegmentFile::TimeIndex)),
+            Some((segment, SegmentFile::TimeIndex))
+        );
+        assert_eq!(parse_start(&start_file(7, 42)), Some(42));
         assert_eq!(parse_claim(&claim_file(7)), Some(7));
         assert_eq!(parse_producers(&producers_file(9)), Some(9));
         for foreign in [

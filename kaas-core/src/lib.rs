@@ -62,7 +62,9 @@ pub use engine::HeldCommits;
 pub use engine::{
     Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig, SingleNode, Topic, TopicSpec, Topics,
 };
-pub use error::{AppendError, CloseError, CreateTopicError, DeleteTopicError, OpenError, ReadError};
+pub use error::{
+    AppendError, CloseError, CreateTopicError, DeleteRecordsError, DeleteTopicError, OpenError, ReadError,
+};
 pub use ids::{InvalidTopicName, TOPIC_NAME_BYTES_MAX, TopicName};
 pub use log::{
     AbortedTxn, AppendOptions, Appended, Isolation, Offsets, Origin, Partition, PendingAppend, Read,

@@ -17,6 +17,8 @@ pub enum Mutant {
     RetryFailedSync,
     /// The high watermark moves before the sync.
     VisibleBeforeSync,
+    /// Segments are removed, and the request is answered, before the log's new start is durable.
+    UnlinkBeforeStart,
 }
 
 /// The seeded bugs of one engine: none, unless a test asked for one.

@@ -42,6 +42,35 @@ fn workload(run: &mut Run) -> Result<(), Cut> {
     run.close()
 }
 
+/// Deletes records on request and by retention: parts of segments, whole ones, and everything, the active segment
+/// included; goes on behind, closes, and is killed.
+fn removals(run: &mut Run) -> Result<(), Cut> {
+    run.open()?;
+    run.create_with("a", &[("retention.bytes", "500")])?;
+    run.send("a", 6)?;
+    run.delete_records("a", 2)?;
+    run.send("a", 5)?;
+    run.retain()?;
+    run.delete_records("a", -1)?;
+    run.send("a", 2)?;
+    run.close()?;
+    run.open()?;
+    run.send("a", 9)?;
+    run.retain()?;
+    run.create_with("z", &[("retention.bytes", "0")])?;
+    run.send("z", 7)?;
+    run.retain()?;
+    run.kill();
+    run.open()?;
+    run.retain()?;
+    run.send("z", 2)?;
+    run.send("a", 5)?;
+    run.retain()?;
+    run.delete_records("a", run.log_start("a") + 1)?;
+    run.send("z", 1)?;
+    run.close()
+}
+
 /// Everything that a crash now could leave behind.
 fn keeps(volume: &MemVolume) -> Vec<CrashKeep> {
     let changes = volume.unsynced_changes();
@@ -125,6 +154,34 @@ fn promises_hold_when_a_sync_fails_and_the_power_is_cut() {
 #[test]
 fn promises_hold_when_writes_are_torn_and_the_power_is_cut() {
     crash_everywhere(workload, writes_are_torn, None).unwrap();
+}
+
+#[test]
+fn promises_hold_after_a_power_cut_at_any_operation_of_a_removal() {
+    let cuts = crash_everywhere(removals, no_faults, None).unwrap();
+    assert!(cuts > 150, "the workload has only {cuts} operations");
+}
+
+#[test]
+fn removals_remove() {
+    let volume = MemVolume::new();
+    let mut run = Run::new(volume.clone(), None);
+    removals(&mut run).unwrap();
+    assert_eq!(run.log_start("z"), 9, "everything that was there at the last pass");
+    assert!(run.log_start("a") > 13);
+    let logs =
+        |topic: &str| volume.files().iter().filter(|f| f.contains(topic) && f.ends_with(".log")).count();
+    assert_eq!((logs("/a~"), logs("/z~")), (2, 1), "{:?}", volume.files());
+    assert_eq!(volume.files().iter().filter(|file| file.ends_with(".start")).count(), 2);
+    assert_eq!(volume.files().iter().find(|file| file.ends_with(".deleted")), None);
+}
+
+#[test]
+fn removing_before_the_new_start_is_durable_is_noticed() {
+    match crash_everywhere(removals, no_faults, Some(Mutant::UnlinkBeforeStart)) {
+        Ok(cuts) => panic!("survived {cuts} power cuts"),
+        Err(why) => println!("{why}"),
+    }
 }
 
 fn expect_killed(mutant: Mutant, prepare: fn(&MemVolume)) {

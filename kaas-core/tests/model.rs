@@ -7,8 +7,8 @@ use bytes::Bytes;
 use kaas_core::record::BatchHeader;
 use kaas_core::volume::{CrashKeep, MemVolume};
 use kaas_core::{
-    AppendOptions, Engine, EngineOptions, Isolation, LogConfig, Partition, PendingAppend, Read, ReadError,
-    ReadSpec, RecordBatchBuilder, TimestampHit, TopicSpec,
+    AppendOptions, Clock, DeleteRecordsError, Engine, EngineOptions, Isolation, LogConfig, ManualClock,
+    Partition, PendingAppend, Read, ReadError, ReadSpec, RecordBatchBuilder, TimestampHit, TopicSpec,
 };
 use proptest::prelude::*;
 
@@ -30,7 +30,15 @@ enum Step {
     /// Cuts the power between two commits.
     Crash(u64),
     Recreate,
+    DeleteRecords(i64),
+    /// Moves the clock and lets retention work.
+    Retain(i64),
 }
+
+/// The settings that remove records by age.
+const RETENTION_MS: i64 = 100;
+/// Segments are closed by age too.
+const SEGMENT_MS: i64 = 80;
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let timestamps = prop::collection::vec(-1..200i64, 1..6);
@@ -47,6 +55,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Close),
         2 => any::<u64>().prop_map(Step::Crash),
         1 => Just(Step::Recreate),
+        2 => (-1..60i64).prop_map(Step::DeleteRecords),
+        2 => (0..60i64).prop_map(Step::Retain),
     ];
     prop::collection::vec(step, 1..40)
 }
@@ -55,6 +65,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Model {
     batches: Vec<(Bytes, Vec<i64>)>,
+    start: i64,
 }
 
 impl Model {
@@ -62,9 +73,10 @@ impl Model {
         self.batches.iter().map(|(_, timestamps)| timestamps.len() as i64).sum()
     }
 
-    /// All records: offset and timestamp.
+    /// All records from the log start on: offset and timestamp.
     fn records(&self) -> impl Iterator<Item = (i64, i64)> {
-        (0..).zip(self.batches.iter().flat_map(|(_, timestamps)| timestamps.iter().copied()))
+        let all = (0..).zip(self.batches.iter().flat_map(|(_, timestamps)| timestamps.iter().copied()));
+        all.skip(self.start as usize)
     }
 
     /// The stored bytes from the batch that contains `offset` on.
@@ -92,33 +104,43 @@ impl Model {
 
 struct Subject {
     volume: MemVolume,
+    clock: Arc<ManualClock>,
     engine: Engine,
     partition: Arc<Partition>,
 }
 
-fn options(volume: &MemVolume) -> EngineOptions {
+fn options(volume: &MemVolume, clock: &Arc<ManualClock>) -> EngineOptions {
     let config = LogConfig {
         segment_bytes: 500,
         index_interval_bytes: 90,
         index_bytes_max: 40,
+        retention_ms: RETENTION_MS,
+        segment_ms: SEGMENT_MS,
+        file_delete_delay_ms: 20,
         ..LogConfig::default()
     };
-    EngineOptions::on(Arc::new(volume.clone())).resolve(move |_| config.clone()).checkpoint_bytes(300)
+    let clock: Arc<ManualClock> = Arc::clone(clock);
+    EngineOptions::on(Arc::new(volume.clone()))
+        .clock(clock)
+        .resolve(move |_| config.clone())
+        .retention_check_interval(None)
+        .checkpoint_bytes(300)
 }
 
 impl Subject {
     fn new() -> Self {
         let volume = MemVolume::new();
-        let engine = Engine::open(options(&volume)).unwrap();
+        let clock = Arc::new(ManualClock::at(0));
+        let engine = Engine::open(options(&volume, &clock)).unwrap();
         let topic = engine.create_topic(TopicSpec::new("t", 1)).unwrap();
-        Self { volume, engine, partition: Arc::clone(&topic.partitions[0]) }
+        Self { volume, clock, engine, partition: Arc::clone(&topic.partitions[0]) }
     }
 
     fn reopen(self, volume: MemVolume) -> Self {
         drop(self.engine);
-        let engine = Engine::open(options(&volume)).unwrap();
+        let engine = Engine::open(options(&volume, &self.clock)).unwrap();
         let partition = Arc::clone(&engine.topics().by_name("t").unwrap().partitions[0]);
-        Self { volume, engine, partition }
+        Self { volume, engine, partition, clock: self.clock }
     }
 
     fn step(self, step: &Step, model: &mut Model) -> Self {
@@ -161,6 +183,8 @@ impl Subject {
                 *model = Model::default();
                 return Self { partition: Arc::clone(&topic.partitions[0]), ..self };
             }
+            Step::DeleteRecords(before) => self.delete_records(*before, model),
+            Step::Retain(later) => self.retain(*later, model),
         }
         self
     }
@@ -185,6 +209,37 @@ impl Subject {
         }
     }
 
+    fn delete_records(&self, before: i64, model: &mut Model) {
+        let asked = if before == -1 { model.end() } else { before };
+        match self.partition.delete_records(before) {
+            Ok(start) => {
+                assert!(asked <= model.end());
+                model.start = model.start.max(asked);
+                assert_eq!(start, model.start);
+            }
+            Err(DeleteRecordsError::OffsetOutOfRange(_)) => assert!(asked > model.end()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whatever was removed was old enough, and where everything is, everything goes.
+    fn retain(&self, later: i64, model: &mut Model) {
+        self.clock.advance(later);
+        let now = self.clock.now_ms();
+        let old = |(_, timestamp): (i64, i64)| timestamp >= 0 && now - timestamp > RETENTION_MS;
+        let all_old = model.records().all(old);
+        self.engine.apply_retention();
+        let start = self.partition.offsets().log_start;
+        assert!(start >= model.start && start <= model.end());
+        // A record without a time is as old as the others of its segment.
+        let removed = model.records().take((start - model.start) as usize);
+        assert!(removed.filter(|(_, timestamp)| *timestamp >= 0).all(old), "{start} at {now}");
+        if all_old {
+            assert_eq!(start, model.end());
+        }
+        model.start = start;
+    }
+
     fn read(&self, spec: ReadSpec, model: &Model) {
         let end = model.end();
         let data = match self.partition.read(spec) {
@@ -194,13 +249,13 @@ impl Subject {
                 return;
             }
             Err(ReadError::OffsetOutOfRange(error)) => {
-                assert!(spec.offset < 0 || spec.offset > end, "{error}");
+                assert!(spec.offset < model.start || spec.offset > end, "{error}");
                 return;
             }
             Err(error) => panic!("{error}"),
         };
-        assert!((0..=end).contains(&spec.offset));
-        assert_eq!((data.log_start, data.high_watermark, data.last_stable), (0, end, end));
+        assert!((model.start..=end).contains(&spec.offset));
+        assert_eq!((data.log_start, data.high_watermark, data.last_stable), (model.start, end, end));
         let (stored, first) = model.bytes_from(spec.offset);
         let read = data.slice.to_bytes().unwrap();
         assert!(stored.starts_with(&read), "{spec:?}");
@@ -234,7 +289,8 @@ proptest! {
         let mut subject = Subject::new();
         for step in &steps {
             subject = subject.step(step, &mut model);
-            prop_assert_eq!(subject.partition.offsets().high_watermark, model.end());
+            let offsets = subject.partition.offsets();
+            prop_assert_eq!((offsets.log_start, offsets.high_watermark), (model.start, model.end()));
         }
     }
 

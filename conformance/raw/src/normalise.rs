@@ -119,8 +119,8 @@ impl<'a> Normaliser<'a> {
             map.insert("apiKeys".to_owned(), ranges);
         }
         let is_metadata = map.contains_key("brokers");
-        // Kafka keeps these in hash maps, or shuffles them: topics of Metadata, CreateTopics and DeleteTopics, and
-        // whatever Produce answers. Fetch and ListOffsets keep the order of the request.
+        // Kafka keeps these in hash maps, or shuffles them: topics of Metadata, CreateTopics and DeleteTopics, the partitions of
+        // DeleteRecords, and whatever Produce answers. Fetch and ListOffsets keep the order of the request.
         if let Some(Value::Array(topics)) = map.get_mut("topics")
             && topics.iter().all(|topic| topic.get("errorCode").is_some())
             && !is_metadata
@@ -144,6 +144,11 @@ impl<'a> Normaliser<'a> {
         }
         if let Some(Value::Array(partitions)) = map.get_mut("partitionResponses") {
             partitions.sort_by_key(|one| one["index"].as_i64());
+        }
+        if let Some(Value::Array(partitions)) = map.get_mut("partitions")
+            && partitions.iter().all(|one| one.get("lowWatermark").is_some())
+        {
+            partitions.sort_by_key(|one| one["partitionIndex"].as_i64());
         }
         if let Some(Value::Array(configs)) = map.get("configs") {
             let by_name = configs.iter().map(|config| {

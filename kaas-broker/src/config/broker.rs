@@ -2,7 +2,7 @@
 
 use super::def::{Check, Def, Effect, Kind};
 use super::reasons::{
-    LATER_CLEANER, LATER_RETENTION, NO_FLUSH_TIMER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
+    LATER_CLEANER, NO_FLUSH_TIMER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
 };
 
 const fn row(
@@ -70,16 +70,18 @@ pub const BROKER: &[Def] = &[
     row("log.message.timestamp.difference.max.ms", Long, FOREVER, Range(0, MAX), Live, "The default of message.timestamp.difference.max.ms."),
     row("log.message.timestamp.type", String, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), Live, "The default of message.timestamp.type."),
     row("log.preallocate", Boolean, Some("false"), Any, Idle(NO_PREALLOCATION), "The default of preallocate."),
-    row("log.retention.bytes", Long, Some("-1"), Any, Idle(LATER_RETENTION), "The default of retention.bytes."),
-    row("log.retention.hours", Int, Some("168"), Any, Idle(LATER_RETENTION), "The default of retention.ms in hours, when neither log.retention.ms nor log.retention.minutes is set."),
-    row("log.retention.minutes", Int, None, Any, Idle(LATER_RETENTION), "The default of retention.ms in minutes, when log.retention.ms is not set."),
-    row("log.retention.ms", Long, None, Any, Idle(LATER_RETENTION), "The default of retention.ms."),
-    row("log.roll.hours", Int, Some("168"), Range(1, MAX), Idle(LATER_RETENTION), "The default of segment.ms in hours, when log.roll.ms is not set."),
-    row("log.roll.jitter.hours", Int, Some("0"), Range(0, MAX), Idle(LATER_RETENTION), "The default of segment.jitter.ms in hours, when log.roll.jitter.ms is not set."),
-    row("log.roll.jitter.ms", Long, None, Any, Idle(LATER_RETENTION), "The default of segment.jitter.ms."),
-    row("log.roll.ms", Long, None, Any, Idle(LATER_RETENTION), "The default of segment.ms."),
+    row("log.retention.bytes", Long, Some("-1"), Any, Live, "The default of retention.bytes."),
+    row("log.retention.check.interval.ms", Long, Some("300000"), Range(1, MAX), Live,
+        "How often old segments are looked for, in milliseconds."),
+    row("log.retention.hours", Int, Some("168"), Any, Live, "The default of retention.ms in hours, when neither log.retention.ms nor log.retention.minutes is set."),
+    row("log.retention.minutes", Int, None, Any, Live, "The default of retention.ms in minutes, when log.retention.ms is not set."),
+    row("log.retention.ms", Long, None, Any, Live, "The default of retention.ms."),
+    row("log.roll.hours", Int, Some("168"), Range(1, MAX), Live, "The default of segment.ms in hours, when log.roll.ms is not set."),
+    row("log.roll.jitter.hours", Int, Some("0"), Range(0, MAX), Live, "The default of segment.jitter.ms in hours, when log.roll.jitter.ms is not set."),
+    row("log.roll.jitter.ms", Long, None, Any, Live, "The default of segment.jitter.ms."),
+    row("log.roll.ms", Long, None, Any, Live, "The default of segment.ms."),
     row("log.segment.bytes", Int, Some("1073741824"), Range(14, MAX), Live, "The default of segment.bytes."),
-    row("log.segment.delete.delay.ms", Long, Some("60000"), Range(0, MAX), Idle(LATER_RETENTION), "The default of file.delete.delay.ms."),
+    row("log.segment.delete.delay.ms", Long, Some("60000"), Range(0, MAX), Live, "The default of file.delete.delay.ms."),
     row("max.connections", Int, Some("2147483647"), Range(0, MAX), Live,
         "How many connections the broker holds; one more is closed as soon as it is accepted."),
     row("max.connections.per.ip", Int, Some("2147483647"), Range(0, MAX), Live,

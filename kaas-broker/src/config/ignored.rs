@@ -27,7 +27,6 @@ const IGNORED: &[(&str, &[&str])] = &[
     (NO_REPLICATION, &["replica.", "replication.quota.", "num.replica.", "leader.imbalance.", "auto.leader.rebalance.enable"]),
     (NO_TIERING, &["remote.log."]),
     (LATER_CLEANER, &["log.cleaner."]),
-    (LATER_RETENTION, &["log.retention.check.interval.ms"]),
     (NO_FLUSH_TIMER, &["log.flush.scheduler.interval.ms", "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms", "producer.id.expiration.check.interval.ms"]),
     (NO_PURGATORY, &["fetch.purgatory.purge.interval.requests", "producer.purgatory.purge.interval.requests",

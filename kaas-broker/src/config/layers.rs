@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_kafka_key_without_effect_warns_once_with_its_reason() {
-        let layers = load(&[], &["zookeeper.connect=a:1", "log.retention.hours=1"]).unwrap();
+        let layers = load(&[], &["zookeeper.connect=a:1", "background.threads=1"]).unwrap();
         assert_eq!(layers.warnings().len(), 2);
         assert!(layers.warnings()[0].contains("no ZooKeeper"));
     }

@@ -2,8 +2,6 @@
 
 /// Keys of the log cleaner.
 pub const LATER_CLEANER: &str = "logs are not compacted yet";
-/// Keys of retention and time-based rolling.
-pub const LATER_RETENTION: &str = "records are kept until their topic is deleted";
 /// Keys of followers, in-sync sets and their traffic.
 pub const NO_REPLICATION: &str = "all brokers share one volume, so nothing is replicated";
 /// Keys of tiered storage.

@@ -94,6 +94,7 @@ pub fn log_config(overrides: &Overrides, layers: &Layers) -> LogConfig {
         index_bytes_max: unsigned("segment.index.bytes"),
         message_bytes_max: unsigned("max.message.bytes"),
         flush_messages: number("flush.messages").unsigned_abs(),
+        delete: list(&text("cleanup.policy")).any(|policy| policy == "delete"),
         compact: list(&text("cleanup.policy")).any(|policy| policy == "compact"),
         timestamp_type: match text("message.timestamp.type").as_str() {
             "LogAppendTime" => kaas_core::TimestampType::LogAppendTime,
@@ -103,6 +104,9 @@ pub fn log_config(overrides: &Overrides, layers: &Layers) -> LogConfig {
         timestamp_after_max_ms: bound("message.timestamp.after.max.ms"),
         retention_ms: number("retention.ms"),
         retention_bytes: number("retention.bytes"),
+        segment_ms: number("segment.ms"),
+        segment_jitter_ms: number("segment.jitter.ms"),
+        file_delete_delay_ms: number("file.delete.delay.ms"),
         compression: kaas_core::Compression::Producer,
     }
 }

@@ -1,9 +1,7 @@
 //! The topic-level keys of Kafka 3.7 and the broker key that gives each its default.
 
 use super::def::{Check, Def, Effect, Kind};
-use super::reasons::{
-    LATER_CLEANER, LATER_RETENTION, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
-};
+use super::reasons::{LATER_CLEANER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT};
 
 /// One topic-level key.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +39,7 @@ pub const TOPIC: &[TopicDef] = &[
         "The codec that stored batches have; producer keeps the producer's."),
     row("delete.retention.ms", Some("log.cleaner.delete.retention.ms"), Long, "86400000", Range(0, MAX), Idle(LATER_CLEANER),
         "How long a tombstone stays after its first cleaning, in milliseconds."),
-    row("file.delete.delay.ms", Some("log.segment.delete.delay.ms"), Long, "60000", Range(0, MAX), Idle(LATER_RETENTION),
+    row("file.delete.delay.ms", Some("log.segment.delete.delay.ms"), Long, "60000", Range(0, MAX), Live,
         "How long a deleted segment stays on disk under its aside name, in milliseconds."),
     row("flush.messages", Some("log.flush.interval.messages"), Long, "1", Range(1, MAX), Live,
         "How many records may be acknowledged before a sync. 1, the default, means that every acknowledgement is synced; the largest value is page-cache mode, Kafka's own default."),
@@ -83,18 +81,18 @@ pub const TOPIC: &[TopicDef] = &[
         "Whether a segment's file gets its full size when it is created."),
     row("remote.storage.enable", None, Boolean, "false", Only("false", "kaas does not tier segments"), Live,
         "Whether old segments move to remote storage."),
-    row("retention.bytes", Some("log.retention.bytes"), Long, "-1", Any, Idle(LATER_RETENTION),
+    row("retention.bytes", Some("log.retention.bytes"), Long, "-1", Any, Live,
         "The size at which a partition drops its oldest segments, in bytes; -1 means no limit."),
-    row("retention.ms", Some("log.retention.ms"), Long, "604800000", Range(-1, MAX), Idle(LATER_RETENTION),
-        "The age at which a segment is dropped, in milliseconds; -1 means never."),
+    row("retention.ms", Some("log.retention.ms"), Long, "604800000", Range(-1, MAX), Live,
+        "The age of its youngest record at which a segment is dropped, in milliseconds; -1 means never."),
     row("segment.bytes", Some("log.segment.bytes"), Int, "1073741824", Range(14, MAX), Live,
         "The size at which a segment is closed and the next one begins, in bytes."),
     row("segment.index.bytes", Some("log.index.size.max.bytes"), Int, "10485760", Range(4, MAX), Live,
         "The largest size of an index; a full index closes its segment."),
-    row("segment.jitter.ms", Some("log.roll.jitter.ms"), Long, "0", Range(0, MAX), Idle(LATER_RETENTION),
+    row("segment.jitter.ms", Some("log.roll.jitter.ms"), Long, "0", Range(0, MAX), Live,
         "A random time that is taken off segment.ms, so that segments do not all close at once."),
-    row("segment.ms", Some("log.roll.ms"), Long, "604800000", Range(1, MAX), Idle(LATER_RETENTION),
-        "The age at which a segment is closed though it is not full, in milliseconds."),
+    row("segment.ms", Some("log.roll.ms"), Long, "604800000", Range(1, MAX), Live,
+        "The age of its first record at which a segment is closed though it is not full, in milliseconds."),
     row("unclean.leader.election.enable", Some("unclean.leader.election.enable"), Boolean, "false", Any, Idle(NO_REPLICATION),
         "Whether a replica that lacks records may lead. No replica of kaas can lack records."),
 ];

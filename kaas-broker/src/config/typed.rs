@@ -53,6 +53,8 @@ pub struct BrokerConfig {
     pub producer_id_expiration: Duration,
     /// How many partitions are synced at the same time, at least.
     pub sync_parallelism: usize,
+    /// How often old segments are looked for.
+    pub retention_check_interval: Duration,
 }
 
 impl BrokerConfig {
@@ -94,6 +96,9 @@ impl BrokerConfig {
             sync_parallelism: read
                 .size("num.recovery.threads.per.data.dir")
                 .max(std::thread::available_parallelism().map_or(1, usize::from)),
+            retention_check_interval: Duration::from_millis(
+                read.int("log.retention.check.interval.ms") as u64
+            ),
             layers,
         })
     }

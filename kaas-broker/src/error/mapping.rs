@@ -1,6 +1,8 @@
 //! Engine errors to Kafka codes. No arm is a wildcard: a new error of the engine does not compile until someone picks its code.
 
-use kaas_core::error::{AppendError, CreateTopicError, DeleteTopicError, ProducerIdError, ReadError};
+use kaas_core::error::{
+    AppendError, CreateTopicError, DeleteRecordsError, DeleteTopicError, ProducerIdError, ReadError,
+};
 use kaas_proto::ErrorCode;
 
 /// The code of a refused or failed append.
@@ -53,6 +55,19 @@ pub fn delete_topic_code(error: &DeleteTopicError) -> ErrorCode {
         DeleteTopicError::Unknown(_) => ErrorCode::UnknownTopicOrPartition,
         DeleteTopicError::Storage(_) => ErrorCode::KafkaStorageError,
         DeleteTopicError::Closed => ErrorCode::NotController,
+    }
+}
+
+/// The code of records that were not deleted.
+pub fn delete_records_code(error: &DeleteRecordsError) -> ErrorCode {
+    match error {
+        DeleteRecordsError::OffsetOutOfRange(_) => ErrorCode::OffsetOutOfRange,
+        DeleteRecordsError::Policy => ErrorCode::PolicyViolation,
+        DeleteRecordsError::Storage(_) => ErrorCode::KafkaStorageError,
+        DeleteRecordsError::Fenced => ErrorCode::NotLeaderOrFollower,
+        DeleteRecordsError::Offline(_) => ErrorCode::KafkaStorageError,
+        DeleteRecordsError::Deleted => ErrorCode::UnknownTopicOrPartition,
+        DeleteRecordsError::Closed => ErrorCode::NotLeaderOrFollower,
     }
 }
 

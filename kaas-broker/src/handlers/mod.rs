@@ -2,6 +2,7 @@
 
 mod api_versions;
 pub mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;

@@ -3,9 +3,11 @@
 use std::task::{Context, Poll};
 
 use kaas_proto::messages::{
-    ApiVersionsResponse, CreateTopicsResponse, DeleteTopicsResponse, DescribeClusterResponse,
-    DescribeConfigsResponse, FetchResponse, InitProducerIdResponse, MetadataResponse,
+    ApiVersionsResponse, CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse,
+    DescribeClusterResponse, DescribeConfigsResponse, FetchResponse, InitProducerIdResponse,
+    MetadataResponse,
     create_topics_response::CreatableTopicResult,
+    delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
     describe_configs_response::DescribeConfigsResult,
     fetch_response::{FetchableTopicResponse, PartitionData},
@@ -89,6 +91,24 @@ fn shape(request: &RequestBody) -> Option<ErrorShape> {
                     error_message: Some(error.message()),
                 });
                 DeleteTopicsResponse { responses: failed.collect(), ..Default::default() }.into()
+            })
+        }
+        RequestBody::DeleteRecords(request) => {
+            let topics = request.topics.clone();
+            Box::new(move |error| {
+                let failed = topics.into_iter().map(|topic| DeleteRecordsTopicResult {
+                    name: topic.name,
+                    partitions: topic
+                        .partitions
+                        .iter()
+                        .map(|asked| DeleteRecordsPartitionResult {
+                            partition_index: asked.partition_index,
+                            low_watermark: -1,
+                            error_code: error.code.code(),
+                        })
+                        .collect(),
+                });
+                DeleteRecordsResponse { topics: failed.collect(), ..Default::default() }.into()
             })
         }
         RequestBody::DescribeConfigs(request) => {

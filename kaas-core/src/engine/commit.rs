@@ -24,6 +24,8 @@ pub(crate) enum Event {
     Synced(u64, Result<(), StorageError>),
     /// These partitions are deleted: let go of their files, then answer.
     Forget(Vec<u64>, SyncSender<()>),
+    /// Close the active segment of a partition unless it is being synced; then say whether it is closed.
+    Roll(u64, SyncSender<bool>),
     /// Commit what is pending, sync and checkpoint everything, then answer.
     Close(SyncSender<Result<(), CloseError>>),
     /// Stop now.
@@ -168,6 +170,10 @@ impl Committer {
                     }
                     let _ = reply.send(());
                 }
+                Event::Roll(key, reply) => {
+                    let closed = self.roll(key);
+                    let _ = reply.send(closed);
+                }
                 Event::Close(reply) => cycle.close = Some(reply),
                 Event::Stop => cycle.stop = true,
             }
@@ -220,6 +226,22 @@ impl Committer {
                 None
             }
         }
+    }
+
+    /// Closes the active segment. Not while a group in it is being synced: whether that succeeds is one file's to know.
+    fn roll(&mut self, key: u64) -> bool {
+        let Some(slot) = self.slots.get(&key).filter(|slot| slot.in_flight.is_none()) else { return false };
+        let partition = &slot.partition;
+        let mut writer = partition.writer();
+        let Some(writer) = writer.as_mut() else { return false };
+        let Err(error) = writer.close_segment(&self.context, partition) else { return true };
+        tracing::error!(partition = %partition.dir(), %error, "closing a segment failed");
+        if writer.has_failed_sync() {
+            partition.suspend();
+            partition.fail_pending(None, &AppendError::Storage(error));
+            give_up_segment(&self.context, partition, writer);
+        }
+        false
     }
 
     /// Starts the syncs. A lone one is done here, which saves two switches of threads; its result, and that

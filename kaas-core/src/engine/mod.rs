@@ -5,6 +5,7 @@ mod fence;
 mod identity;
 mod options;
 mod producer_ids;
+mod retention;
 mod sync_pool;
 mod topics;
 
@@ -26,6 +27,7 @@ use uuid::Uuid;
 
 use self::commit::{Committer, Event};
 use self::producer_ids::ProducerIds;
+use self::retention::{Retention, RetentionThread};
 use self::sync_pool::SyncPool;
 use self::topics::TopicRecord;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
@@ -66,12 +68,14 @@ struct Inner {
     cluster_id: String,
     /// Tells what this process claims from what others do.
     nonce: String,
-    topics: ArcSwap<Topics>,
+    topics: Arc<ArcSwap<Topics>>,
     /// One change of the topics at a time.
     admin: Mutex<()>,
     producer_ids: ProducerIds,
     queue: Arc<CommitQueue>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    retention: Arc<Retention>,
+    retention_thread: Mutex<Option<RetentionThread>>,
     next_key: AtomicU64,
 }
 
@@ -108,15 +112,25 @@ impl Engine {
             slots: HashMap::new(),
             in_flight: 0,
         };
+        let topics: Arc<ArcSwap<Topics>> = Arc::default();
+        let retention = Arc::new(Retention {
+            volume: Arc::clone(&options.volume),
+            clock: Arc::clone(&options.clock),
+            queue: Arc::clone(&queue),
+            topics: Arc::clone(&topics),
+            doomed: Mutex::default(),
+        });
         let inner = Inner {
             options,
             cluster_id,
             nonce,
-            topics: ArcSwap::default(),
+            topics,
             admin: Mutex::new(()),
             producer_ids: ProducerIds::default(),
             queue,
             thread: Mutex::new(None),
+            retention,
+            retention_thread: Mutex::new(None),
             next_key: AtomicU64::new(0),
         };
         inner.open_topics()?;
@@ -126,6 +140,14 @@ impl Engine {
             error: error.into(),
         })?;
         *inner.thread.lock() = Some(thread);
+        if let Some(interval) = inner.options.retention_check_interval {
+            let started = RetentionThread::start(Arc::clone(&inner.retention), interval);
+            let started = started.map_err(|error| OpenError::Storage {
+                path: "the retention thread".to_owned(),
+                error: error.into(),
+            })?;
+            *inner.retention_thread.lock() = Some(started);
+        }
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -199,6 +221,14 @@ impl Engine {
         Ok(())
     }
 
+    /// One pass of retention over all partitions, as the engine makes one at every
+    /// [check interval](EngineOptions::retention_check_interval): closes segments that are old enough, removes those that
+    /// the topics' settings do not keep, and unlinks removed files whose delay is over. What fails is logged
+    /// and tried again by the next pass. Blocks.
+    pub fn apply_retention(&self) {
+        self.inner.retention.pass();
+    }
+
     /// A producer id that was never given out before, on this volume. May block.
     ///
     /// # Errors
@@ -224,6 +254,7 @@ impl Engine {
     /// # Errors
     /// [`CloseError`]; what was acknowledged is safe all the same.
     pub fn close(&self) -> Result<(), CloseError> {
+        self.inner.stop_retention();
         for topic in self.topics().iter() {
             topic.partitions.iter().for_each(|partition| partition.refuse_appends());
         }
@@ -307,6 +338,8 @@ impl Inner {
                 config: Arc::clone(&log_config),
                 volume: Arc::clone(&self.options.volume),
                 clock: Arc::clone(&self.options.clock),
+                fence: Arc::clone(&self.options.fence),
+                mutants: self.options.mutants,
                 queue: Arc::clone(&self.queue),
                 producer_expiration_ms: self.options.producer_id_expiration_ms,
                 log,
@@ -314,6 +347,13 @@ impl Inner {
         };
         let partitions = (0..partitions).map(open).collect();
         Topic { name, id, config, partitions, log_config }
+    }
+
+    fn stop_retention(&self) {
+        let thread = self.retention_thread.lock().take();
+        if let Some(thread) = thread {
+            thread.stop();
+        }
     }
 
     fn join(&self) {
@@ -326,6 +366,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.stop_retention();
         self.queue.send(Event::Stop);
         self.join();
     }

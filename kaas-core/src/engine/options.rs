@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::fence::{Fence, SingleNode};
 use crate::clock::{Clock, SystemClock};
@@ -21,6 +22,8 @@ const PRODUCER_ID_EXPIRATION_MS: i64 = 86_400_000;
 const SYNC_PARALLELISM: usize = 8;
 /// Bytes that are synced between two checkpoints, and so the most that recovery reads per partition.
 const CHECKPOINT_BYTES: u64 = 64 << 20;
+/// `log.retention.check.interval.ms`: Kafka's default, five minutes.
+const RETENTION_CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Everything an engine needs; it has no globals.
 #[derive(Clone)]
@@ -33,6 +36,7 @@ pub struct EngineOptions {
     pub(crate) sync_parallelism: usize,
     pub(crate) producer_id_expiration_ms: i64,
     pub(crate) checkpoint_bytes: u64,
+    pub(crate) retention_check_interval: Option<Duration>,
     pub(crate) mutants: Mutants,
 }
 
@@ -65,6 +69,7 @@ impl EngineOptions {
             sync_parallelism: SYNC_PARALLELISM,
             producer_id_expiration_ms: PRODUCER_ID_EXPIRATION_MS,
             checkpoint_bytes: CHECKPOINT_BYTES,
+            retention_check_interval: Some(RETENTION_CHECK_INTERVAL),
             mutants: Mutants::default(),
         }
     }
@@ -118,6 +123,14 @@ impl EngineOptions {
     #[must_use]
     pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
         self.checkpoint_bytes = bytes;
+        self
+    }
+
+    /// How often retention looks at the partitions, in real time; `None`: only when
+    /// [`Engine::apply_retention`](crate::Engine::apply_retention) is called.
+    #[must_use]
+    pub fn retention_check_interval(mut self, interval: Option<Duration>) -> Self {
+        self.retention_check_interval = interval;
         self
     }
 

@@ -151,7 +151,15 @@ fn remove_tree(volume: &dyn Volume, dir: &str) -> Result<(), StorageError> {
     };
     for entry in entries {
         let path = format!("{dir}/{}", entry.name);
-        if entry.is_dir { remove_tree(volume, &path)? } else { volume.remove_file(&path)? }
+        if entry.is_dir {
+            remove_tree(volume, &path)?;
+            continue;
+        }
+        match volume.remove_file(&path) {
+            // Retention may have removed it a moment ago.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
     }
     Ok(volume.remove_dir(dir)?)
 }

@@ -23,8 +23,6 @@ pub(crate) struct Checkpoint {
     pub(crate) position: u64,
     /// The first offset after them.
     pub(crate) offset: i64,
-    /// The first offset of the log.
-    pub(crate) log_start: i64,
     /// Whether there were producers, and so a snapshot, at `offset`.
     pub(crate) has_producers: bool,
 }

@@ -20,8 +20,9 @@ use super::wake::{Wake, wake_all};
 use super::writer::{Writer, Written};
 use crate::clock::Clock;
 use crate::config::{FLUSH_NEVER, LogConfig};
-use crate::engine::CommitQueue;
+use crate::engine::{CommitQueue, Fence};
 use crate::error::{AppendError, Offline, ReadError};
+use crate::mutant::Mutants;
 use crate::record::{validate, validate_any};
 use crate::volume::Volume;
 
@@ -34,12 +35,22 @@ pub struct Partition {
     config: Arc<ArcSwap<LogConfig>>,
     pub(super) volume: Arc<dyn Volume>,
     clock: Arc<dyn Clock>,
+    pub(super) fence: Arc<dyn Fence>,
+    pub(super) mutants: Mutants,
     queue: Arc<CommitQueue>,
     producer_expiration_ms: i64,
     /// Owned by whoever commits what is pending. Only the commit loop ever waits for it, and only when it closes the
     /// log, for one write; a thread that commits its own append tries. Locked before `state`.
     writer: Mutex<Option<Writer>>,
     state: Mutex<State>,
+}
+
+/// The batch that is next to be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NextBatch {
+    pub(crate) bytes: u64,
+    /// Its greatest timestamp, or -1.
+    pub(crate) timestamp: i64,
 }
 
 /// What a partition is made of.
@@ -51,6 +62,8 @@ pub(crate) struct PartitionParts {
     pub(crate) config: Arc<ArcSwap<LogConfig>>,
     pub(crate) volume: Arc<dyn Volume>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) fence: Arc<dyn Fence>,
+    pub(crate) mutants: Mutants,
     pub(crate) queue: Arc<CommitQueue>,
     pub(crate) producer_expiration_ms: i64,
     pub(crate) log: Result<Recovered, Offline>,
@@ -186,6 +199,8 @@ impl Partition {
             config: parts.config,
             volume: parts.volume,
             clock: parts.clock,
+            fence: parts.fence,
+            mutants: parts.mutants,
             queue: parts.queue,
             producer_expiration_ms: parts.producer_expiration_ms,
             writer: Mutex::new(seed.map(Writer::new)),
@@ -195,6 +210,11 @@ impl Partition {
 
     pub(crate) fn key(&self) -> u64 {
         self.key
+    }
+
+    /// Whether the topic was deleted.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.state.lock().status, Status::Deleted)
     }
 
     pub(crate) fn dir(&self) -> &Arc<str> {
@@ -210,18 +230,24 @@ impl Partition {
         self.writer.lock()
     }
 
-    /// Bytes of the batch that is next to be written.
-    pub(crate) fn first_pending(&self) -> Option<u64> {
-        self.state.lock().pending.front().map(|batch| batch.header.size as u64)
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
-    /// Takes batches of at most `bytes_max` together, but at least one.
-    pub(crate) fn take_pending(&self, bytes_max: u64) -> Option<Vec<PendingBatch>> {
+    /// The batch that is next to be written.
+    pub(crate) fn first_pending(&self) -> Option<NextBatch> {
+        let state = self.state.lock();
+        let header = &state.pending.front()?.header;
+        Some(NextBatch { bytes: header.size as u64, timestamp: header.max_timestamp })
+    }
+
+    /// Takes batches of at most `bytes_max` together and none younger than `timestamp_max`, but at least one.
+    pub(crate) fn take_pending(&self, bytes_max: u64, timestamp_max: i64) -> Option<Vec<PendingBatch>> {
         let mut state = self.state.lock();
         let (mut bytes, mut count) = (0, 0);
         for batch in &state.pending {
             bytes += batch.header.size as u64;
-            if count > 0 && bytes > bytes_max {
+            if count > 0 && (bytes > bytes_max || batch.header.max_timestamp > timestamp_max) {
                 break;
             }
             count += 1;
@@ -230,14 +256,14 @@ impl Partition {
         (!taken.is_empty()).then_some(taken)
     }
 
-    /// The log start, and the producers as of the high watermark: without what is pending.
-    pub(crate) fn committed_state(&self) -> (i64, Producers) {
+    /// The producers as of the high watermark: without what is pending.
+    pub(crate) fn committed_producers(&self) -> Producers {
         let state = self.state.lock();
         let mut producers = state.producers.clone();
         for undo in state.pending.iter().rev().filter_map(|batch| batch.undo) {
             producers.undo(undo);
         }
-        (state.log_start, producers)
+        producers
     }
 
     /// Makes a committed group visible and acknowledges it. True when more is pending.
@@ -284,6 +310,7 @@ impl Partition {
     pub(crate) fn begin_epoch(&self, epoch: i32, sealed: &Segment, sealed_bytes: u64) {
         let mut state = self.state.lock();
         sealed.set_visible(sealed_bytes);
+        state.last_closed = true;
         state.recent_ends.clear();
         state.epoch = epoch;
         let start = state.high_watermark;
@@ -291,6 +318,11 @@ impl Partition {
         if matches!(state.status, Status::Suspended) {
             state.status = Status::Online;
         }
+    }
+
+    /// Notes that the last segment takes no more appends.
+    pub(crate) fn close_last(&self) {
+        self.state.lock().last_closed = true;
     }
 
     /// Refuses appends until [`begin_epoch`](Self::begin_epoch).
@@ -335,6 +367,10 @@ impl Partition {
             let _ = waiter.send(Err(error.clone()));
         }
         wake_all(watchers);
+    }
+
+    pub(super) fn with_state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.state.lock())
     }
 
     /// Runs `look` under the lock if the log can be read.

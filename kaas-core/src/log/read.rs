@@ -9,7 +9,7 @@ use super::partition::Partition;
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
 use super::state::State;
-use crate::error::{OffsetOutOfRange, ReadError};
+use crate::error::{OffsetOutOfRange, ReadError, StorageError};
 use crate::layout::SegmentFile;
 use crate::volume::VolumeFile;
 
@@ -180,30 +180,39 @@ impl Partition {
     /// # Errors
     /// [`ReadError`]; `OffsetOutOfRange` below the log start and above the log end.
     pub fn read(&self, spec: ReadSpec) -> Result<Read, ReadError> {
-        let (offsets, place) = self.with_readable(|state| (state.offsets(), state.place(spec.offset)))?;
+        loop {
+            match self.try_read(&spec) {
+                Ok(data) => return Ok(Read::Data(data)),
+                Err(Stop::WouldBlock) => return Ok(Read::WouldBlock),
+                Err(Stop::Error(error)) => return Err(error),
+                // The log begins further up now: look again.
+                Err(Stop::Removed) => {}
+            }
+        }
+    }
+
+    fn try_read(&self, spec: &ReadSpec) -> Result<ReadData, Stop> {
+        let look = |state: &mut State| (state.offsets(), state.place(spec.offset));
+        let (offsets, place) = self.with_readable(look).map_err(Stop::Error)?;
         if spec.offset < offsets.log_start || spec.offset > offsets.log_end {
             let (requested, log_start, log_end) = (spec.offset, offsets.log_start, offsets.log_end);
-            return Err(OffsetOutOfRange { requested, log_start, log_end }.into());
+            return Err(Stop::Error(OffsetOutOfRange { requested, log_start, log_end }.into()));
         }
         let limit = match spec.isolation {
             Isolation::ReadUncommitted => offsets.high_watermark,
             Isolation::ReadCommitted => offsets.last_stable,
         };
         let slice = match place {
-            Some(place) if spec.offset < limit => match self.read_from(place, &spec) {
-                Ok(slice) => slice,
-                Err(Stop::WouldBlock) => return Ok(Read::WouldBlock),
-                Err(Stop::Error(error)) => return Err(error),
-            },
+            Some(place) if spec.offset < limit => self.read_from(place, spec)?,
             _ => Slice::Empty,
         };
-        Ok(Read::Data(ReadData {
+        Ok(ReadData {
             slice,
             log_start: offsets.log_start,
             last_stable: offsets.last_stable,
             high_watermark: offsets.high_watermark,
             aborted: Vec::new(),
-        }))
+        })
     }
 
     fn read_from(&self, mut place: Place, spec: &ReadSpec) -> Result<Slice, Stop> {
@@ -239,7 +248,7 @@ impl Partition {
             Some(file) => file,
             None if !blocking => return Err(Stop::WouldBlock),
             None => {
-                let file = segment.open(&*self.volume).map_err(|error| Stop::Error(error.into()))?;
+                let file = segment.open(&*self.volume).map_err(|error| self.unopened(segment, error))?;
                 if !place.is_last {
                     self.keep_open(segment);
                 }
@@ -248,6 +257,15 @@ impl Partition {
         };
         let end = place.end.or_else(|| segment.visible()).unwrap_or(0);
         Ok((file, end))
+    }
+
+    fn unopened(&self, segment: &Arc<Segment>, error: StorageError) -> Stop {
+        let is_there = |state: &mut State| state.segments.iter().any(|other| Arc::ptr_eq(other, segment));
+        match self.with_readable(is_there) {
+            Ok(false) => Stop::Removed,
+            Ok(true) => Stop::Error(error.into()),
+            Err(error) => Stop::Error(error),
+        }
     }
 
     /// Notes that a rolled segment is open, and closes the one that was opened longest ago.
@@ -316,6 +334,8 @@ impl Partition {
 /// Why a read stopped.
 pub(super) enum Stop {
     WouldBlock,
+    /// The segment is not part of the log any more.
+    Removed,
     Error(ReadError),
 }
 

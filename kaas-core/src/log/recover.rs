@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use super::checkpoint::{self, Checkpoint};
 use super::claim::{self, Claim, Seal};
+use super::log_start;
 use super::producers::Producers;
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
+use super::sweep::sweep;
 use super::writer::GROUP_BYTES_MAX;
 use crate::error::{Offline, StorageError};
 use crate::layout::{SegmentFile, SegmentName, parse_claim, parse_producers};
@@ -85,18 +87,29 @@ pub(crate) fn recover(
         Err(error) => return Err(error.into()),
     };
     let chain = Chain::load(context.volume, dir, &names)?;
-    let segments = chain.visible(dir, &names)?;
+    let marked = log_start::greatest(&names).unwrap_or(0);
+    let mut segments = chain.visible(dir, &names)?;
+    let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
+    segments.drain(..dead);
     let checkpoint = if segments.is_empty() { None } else { checkpoint::load(context.volume, dir)? };
-    let mut recovery = Recovery { context, dir, chain, segments, checkpoint, flush_messages };
-    let (log_end, active) = recovery.find_end()?;
+    let mut recovery = Recovery { context, dir, chain, segments, checkpoint, marked, flush_messages };
+    let (mut log_end, mut active) = recovery.find_end()?;
+    if log_end < marked || (log_end == marked && active.is_none()) {
+        // Everything was removed, but for files that a crash has brought back.
+        recovery.segments.clear();
+        (log_end, active) = (marked, None);
+    }
     let producers = recovery.producers(&names, log_end)?;
     let first = recovery.segments.first().map_or(log_end, |segment| segment.base_offset());
+    let log_start = first.max(marked);
+    let live: Vec<SegmentName> = recovery.segments.iter().map(|segment| segment.name()).collect();
+    sweep(context.volume, dir, &names, &live, log_start)?;
     Ok(Recovered {
         epoch: recovery.chain.epoch,
         claimed: recovery.chain.claimed,
         epoch_seen: recovery.chain.epoch_seen,
         epochs: recovery.chain.starts.iter().map(|(epoch, start)| (*epoch, *start)).collect(),
-        log_start: recovery.checkpoint.as_ref().map_or(first, |checkpoint| checkpoint.log_start.max(first)),
+        log_start,
         segments: recovery.segments,
         active,
         log_end,
@@ -200,6 +213,8 @@ struct Recovery<'a> {
     chain: Chain,
     segments: Vec<Arc<Segment>>,
     checkpoint: Option<Checkpoint>,
+    /// The log start that the directory's names speak of, or 0.
+    marked: i64,
     flush_messages: u64,
 }
 
@@ -214,6 +229,9 @@ impl Recovery<'_> {
         if let Some(checkpoint) = &self.checkpoint
             && checkpoint.segment() > name
         {
+            if checkpoint.offset <= self.marked {
+                return Ok((self.marked, None));
+            }
             return Err(damaged(format!("segment {:?} is missing", checkpoint.segment())));
         }
         if name.epoch < self.chain.epoch {

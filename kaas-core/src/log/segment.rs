@@ -24,6 +24,18 @@ pub(crate) struct Segment {
     visible: AtomicU64,
     file: Mutex<Option<Arc<dyn VolumeFile>>>,
     index: RwLock<Option<Index>>,
+    measured: Mutex<Option<Measures>>,
+}
+
+/// What rolling and retention ask of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Measures {
+    /// Visible bytes.
+    pub(crate) bytes: u64,
+    /// The greatest timestamp of the first batch, or -1.
+    pub(crate) first_timestamp: i64,
+    /// The greatest timestamp of all; where no record has one, when the file was last written, if that is known.
+    pub(crate) largest_timestamp: Option<i64>,
 }
 
 impl Segment {
@@ -35,6 +47,7 @@ impl Segment {
             visible: AtomicU64::new(len.unwrap_or(UNKNOWN)),
             file: Mutex::new(None),
             index: RwLock::new(None),
+            measured: Mutex::new(None),
         }
     }
 
@@ -46,6 +59,7 @@ impl Segment {
             visible: AtomicU64::new(0),
             file: Mutex::new(Some(file)),
             index: RwLock::new(Some(Index::new(name.base_offset))),
+            measured: Mutex::new(None),
         }
     }
 
@@ -117,6 +131,20 @@ impl Segment {
         if self.index.read().is_some() {
             return Ok(());
         }
+        let index = self.read_index(volume, file, end, interval_bytes)?;
+        // Two readers may have built it at once; the writer's own, if there is one, knows most.
+        self.index.write().get_or_insert(index);
+        Ok(())
+    }
+
+    /// The index as of `end`, from its files as far as they go and from the log beyond.
+    fn read_index(
+        &self,
+        volume: &dyn Volume,
+        file: &dyn VolumeFile,
+        end: u64,
+        interval_bytes: u32,
+    ) -> Result<Index, ScanError> {
         let base_offset = self.base_offset();
         let read = |kind| read_file(volume, &self.path(kind), INDEX_FILE_BYTES_MAX).ok();
         let stored = match (read(SegmentFile::Index), read(SegmentFile::TimeIndex)) {
@@ -128,9 +156,42 @@ impl Segment {
         while let Some((_, header)) = scanner.next_header()? {
             index.push(&header, interval_bytes);
         }
-        // Two readers may have built it at once; the writer's own, if there is one, knows most.
-        self.index.write().get_or_insert(index);
-        Ok(())
+        Ok(index)
+    }
+
+    /// Looks at the segment, once for every length it has; keeps neither descriptor nor index. May block.
+    pub(crate) fn measure(&self, volume: &dyn Volume, interval_bytes: u32) -> Result<Measures, ScanError> {
+        let known = *self.measured.lock();
+        if let (Some(known), Some(visible)) = (known, self.visible())
+            && known.bytes == visible
+        {
+            return Ok(known);
+        }
+        let file = match self.opened() {
+            Some(file) => file,
+            None => volume.open(&self.path(SegmentFile::Log), Access::Read)?,
+        };
+        let bytes = match self.visible() {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = file.byte_len()?;
+                self.set_visible(bytes);
+                bytes
+            }
+        };
+        let in_memory = self.index.read().as_ref().map(Index::max_timestamp);
+        let largest = match in_memory {
+            Some(timestamp) => timestamp,
+            None => self.read_index(volume, &*file, bytes, interval_bytes)?.max_timestamp(),
+        };
+        let first = Scanner::new(&*file, 0, bytes, true).next_header()?;
+        let measured = Measures {
+            bytes,
+            first_timestamp: first.map_or(-1, |(_, header)| header.max_timestamp),
+            largest_timestamp: if largest >= 0 { Some(largest) } else { modified_ms(&*file) },
+        };
+        *self.measured.lock() = Some(measured);
+        Ok(measured)
     }
 
     /// Changes the index that is in memory, if it is.
@@ -145,4 +206,11 @@ impl Segment {
         replace_file(volume, &self.path(SegmentFile::TimeIndex), &times, false)?;
         Ok(())
     }
+}
+
+/// When the file was last written, if the storage can tell.
+fn modified_ms(file: &dyn VolumeFile) -> Option<i64> {
+    let modified = file.os_file()?.metadata().ok()?.modified().ok()?;
+    let since_1970 = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since_1970.as_millis()).ok()
 }

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) high_watermark: i64,
     pub(super) log_end: i64,
     pub(super) segments: Vec<Arc<Segment>>,
+    /// The last segment takes no more appends; the next one begins at the high watermark.
+    pub(super) last_closed: bool,
     /// High watermarks of the last commits and where they are in the last segment, oldest first.
     pub(super) recent_ends: VecDeque<(i64, u64)>,
     /// Rolled segments with an open descriptor, least recently opened first.
@@ -64,6 +66,7 @@ impl State {
             high_watermark: 0,
             log_end: 0,
             segments: Vec::new(),
+            last_closed: false,
             recent_ends: VecDeque::new(),
             read_rolled: VecDeque::new(),
             pending: VecDeque::new(),
@@ -87,9 +90,10 @@ impl State {
             };
             state.epoch = log.epoch;
             state.epochs = log.epochs;
-            state.log_start = log.log_start;
+            state.advance_log_start(log.log_start);
             state.high_watermark = log.log_end;
             state.log_end = log.log_end;
+            state.last_closed = log.active.is_none();
             state.segments = log.segments;
             state.producers = log.producers;
             seed
@@ -112,6 +116,14 @@ impl State {
             Status::Online | Status::Suspended | Status::Closed => None,
             Status::Offline(offline) => Some(offline.clone().into()),
             Status::Deleted => Some(AppendError::Deleted),
+        }
+    }
+
+    /// Why nothing can be changed here now.
+    pub(super) fn unavailable(&self) -> Option<AppendError> {
+        match self.status {
+            Status::Closed => Some(AppendError::Closed),
+            _ => self.gone(),
         }
     }
 
@@ -175,6 +187,7 @@ impl State {
         let known = self.segments.last().is_some_and(|last| Arc::ptr_eq(last, &group.segment));
         if !known {
             self.segments.push(Arc::clone(&group.segment));
+            self.last_closed = false;
             self.recent_ends.clear();
         }
         group.segment.set_visible(group.end_position);

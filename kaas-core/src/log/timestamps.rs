@@ -6,6 +6,7 @@ use super::scan::Scanner;
 use crate::error::ReadError;
 use crate::layout::SegmentFile;
 use crate::record::{BATCH_OVERHEAD, BatchHeader, decompress, for_each_head};
+use crate::volume::VolumeFile;
 
 /// A record found by its timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub struct TimestampHit {
 }
 
 impl Partition {
-    /// The first record with a timestamp of at least `timestamp`, below the high watermark. May block.
+    /// The first record with a timestamp of at least `timestamp`, from the log start to the high watermark. May block.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -32,8 +33,8 @@ impl Partition {
         Ok(found)
     }
 
-    /// The first record that carries the greatest timestamp, below the high watermark; `None` when no record
-    /// has a timestamp. May block.
+    /// The first record that carries the greatest timestamp, from the log start to the high watermark; `None` when no
+    /// record has a timestamp. May block.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -51,7 +52,7 @@ impl Partition {
         }
         match self.offset_for_timestamp(greatest)? {
             Some(hit) => Ok(Some(hit)),
-            // The greatest was not visible yet: look at what is.
+            // The greatest is not visible yet, or was deleted: look at what is there.
             None => self.max_timestamp_by_scan(),
         }
     }
@@ -70,12 +71,26 @@ impl Partition {
     }
 
     fn max_timestamp_by_scan(&self) -> Result<Option<TimestampHit>, ReadError> {
+        let log_start = self.offsets().log_start;
         let mut greatest = -1;
         self.each_segment(|partition, place| {
             let (file, end) = partition.open_segment(place, true)?;
             let mut scanner = Scanner::new(&*file, 0, end, true);
-            while let Some((_, header)) = scanner.next_header().map_err(|e| Stop::scan(&place.segment, e))? {
-                greatest = greatest.max(header.max_timestamp);
+            while let Some((position, header)) =
+                scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
+            {
+                if header.last_offset() < log_start || header.max_timestamp <= greatest {
+                    continue;
+                }
+                if header.base_offset >= log_start {
+                    greatest = header.max_timestamp;
+                    continue;
+                }
+                // A part of the batch was deleted: what counts is in the rest.
+                each_record(place, &*file, position, &header, |offset, timestamp| {
+                    greatest = if offset >= log_start { greatest.max(timestamp) } else { greatest };
+                    true
+                })?;
             }
             Ok(true)
         })?;
@@ -94,6 +109,12 @@ impl Partition {
             match visit(self, &place) {
                 Ok(true) => next = place.next,
                 Ok(false) => return Ok(()),
+                // It was removed a moment ago: go on with the first that is left.
+                Err(Stop::Removed) => {
+                    next = self.with_readable(|state| {
+                        state.segments.first().map(|first| first.base_offset().max(offset))
+                    })?;
+                }
                 Err(Stop::Error(error)) => return Err(error),
                 Err(Stop::WouldBlock) => {
                     let error = std::io::Error::from(std::io::ErrorKind::WouldBlock);
@@ -108,47 +129,50 @@ impl Partition {
         let (file, end) = self.open_segment(place, true)?;
         let start = self
             .with_index(&place.segment, &*file, end, true, |index| index.position_of_timestamp(timestamp))?;
-        let damaged = |position, why: String| {
-            let segment = place.segment.path(SegmentFile::Log);
-            Stop::Error(ReadError::Damaged { segment, position, why })
-        };
+        let log_start = self.offsets().log_start;
         let mut scanner = Scanner::new(&*file, start, end, true);
+        let mut found = None;
         while let Some((position, header)) =
             scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
         {
-            if header.max_timestamp < timestamp {
+            if header.max_timestamp < timestamp || header.last_offset() < log_start {
                 continue;
             }
-            let mut batch = vec![0; header.size];
-            crate::volume::read_exact_at(&*file, &mut batch, position)
-                .map_err(|error| Stop::Error(ReadError::Storage(error.into())))?;
-            if let Some(hit) =
-                first_in_batch(&header, &batch, timestamp).map_err(|why| damaged(position, why))?
-            {
-                return Ok(Some(hit));
+            each_record(place, &*file, position, &header, |offset, at| {
+                if at >= timestamp && offset >= log_start {
+                    found = Some(TimestampHit { offset, timestamp: at, leader_epoch: header.leader_epoch });
+                }
+                found.is_none()
+            })?;
+            if found.is_some() {
+                break;
             }
         }
-        Ok(None)
+        Ok(found)
     }
 }
 
-fn first_in_batch(
+/// Calls `visit` with the offset and the timestamp of each record of a batch, until it says false.
+fn each_record(
+    place: &Place,
+    file: &dyn VolumeFile,
+    position: u64,
     header: &BatchHeader,
-    batch: &[u8],
-    timestamp: i64,
-) -> Result<Option<TimestampHit>, String> {
+    mut visit: impl FnMut(i64, i64) -> bool,
+) -> Result<(), Stop> {
+    let damaged = |why: String| {
+        let segment = place.segment.path(SegmentFile::Log);
+        Stop::Error(ReadError::Damaged { segment, position, why })
+    };
+    let mut batch = vec![0; header.size];
+    crate::volume::read_exact_at(file, &mut batch, position)
+        .map_err(|error| Stop::Error(ReadError::Storage(error.into())))?;
     let stream = decompress(header.codec(), &batch[BATCH_OVERHEAD..])
-        .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("codec {:?}", header.codec()))?;
-    let mut found = None;
+        .map_err(|error| damaged(error.to_string()))?
+        .ok_or_else(|| damaged(format!("codec {:?}", header.codec())))?;
     for_each_head(stream, header.record_count, |head| {
-        let at = header.record_timestamp(head.timestamp_delta);
-        if at >= timestamp {
-            let offset = header.base_offset + i64::from(head.offset_delta);
-            found = Some(TimestampHit { offset, timestamp: at, leader_epoch: header.leader_epoch });
-        }
-        found.is_none()
+        let offset = header.base_offset + i64::from(head.offset_delta);
+        visit(offset, header.record_timestamp(head.timestamp_delta))
     })
-    .map_err(|error| error.to_string())?;
-    Ok(found)
+    .map_err(|error| damaged(error.to_string()))
 }

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::append::{Group, PendingBatch};
 use super::checkpoint::{self, Checkpoint};
 use super::claim::{self, Claim, Seal};
-use super::partition::Partition;
+use super::partition::{NextBatch, Partition};
 use super::producers::Producers;
 use super::recover::{RecoverError, verify_prefix};
-use super::scan::ScanError;
+use super::retention::{self, SegmentAge};
+use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
 use crate::config::LogConfig;
 use crate::error::StorageError;
@@ -71,6 +72,7 @@ struct Active {
     /// How much of the segment its stored index covers.
     indexed: u64,
     unsynced_records: u64,
+    age: SegmentAge,
     /// A failed write could not be cut away yet.
     untrimmed: bool,
     /// A sync failed: the segment must be given up.
@@ -115,7 +117,7 @@ impl Writer {
         let config = partition.log_config();
         let Some(first) = partition.first_pending() else { return Ok(None) };
         let ready = self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
-        let written = self.write_next(partition, &config, ready)?;
+        let written = self.write_next(partition, &config, ready, first)?;
         if context.mutants.has(Mutant::CheckpointAheadOfSync) {
             // The bug: what is about to be synced is claimed to be synced.
             let ahead = self.active.as_mut().map(|active| active.synced = active.position);
@@ -134,8 +136,8 @@ impl Writer {
         let Some(first) = partition.first_pending() else { return Ok(None) };
         let usable = |active: &&Active| active.named && !active.untrimmed && !active.failed;
         match self.active.as_ref().filter(usable).map(Active::ready) {
-            Some(ready) if self.claimed && !self.must_roll(config, first) => {
-                self.write_next(partition, config, ready)
+            Some(ready) if self.claimed && !self.must_roll(partition, config, first) => {
+                self.write_next(partition, config, ready, first)
             }
             _ => Ok(None),
         }
@@ -146,10 +148,14 @@ impl Writer {
         partition: &Partition,
         config: &LogConfig,
         ready: Ready,
+        first: NextBatch,
     ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
         let Ready { segment, file, position } = ready;
         let room = u64::from(config.segment_bytes).saturating_sub(position);
-        let Some(batches) = partition.take_pending(room.min(GROUP_BYTES_MAX)) else { return Ok(None) };
+        let timestamp_max = self.timestamp_max(partition, config, first);
+        let Some(batches) = partition.take_pending(room.min(GROUP_BYTES_MAX), timestamp_max) else {
+            return Ok(None);
+        };
         let group = Group::new(batches, segment, position);
         if let Err(error) = write_batches(&*file, &group) {
             self.trim();
@@ -162,6 +168,9 @@ impl Writer {
         });
         let mut due = true;
         if let Some(active) = &mut self.active {
+            if let (0, Some(first)) = (active.position, group.batches.first()) {
+                active.age.first_timestamp = first.header.max_timestamp;
+            }
             active.position = group.end_position;
             active.unsynced_records += group.records();
             due = active.unsynced_records >= config.flush_messages;
@@ -258,11 +267,11 @@ impl Writer {
         context: &WriteContext,
         partition: &Partition,
         config: &LogConfig,
-        first_bytes: u64,
+        first: NextBatch,
     ) -> Result<Ready, StorageError> {
         self.ensure_claim(context, partition)?;
-        self.resume(context, config)?;
-        if self.must_roll(config, first_bytes) {
+        self.resume(context, partition)?;
+        if self.must_roll(partition, config, first) {
             self.roll(context, partition)?;
         }
         if self.active.is_none() {
@@ -311,17 +320,19 @@ impl Writer {
     }
 
     /// Opens the segment that recovery left, the first time it is written to.
-    fn resume(&mut self, context: &WriteContext, config: &LogConfig) -> Result<(), StorageError> {
+    fn resume(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         let Some((segment, position, checkpointed)) = self.resume.take() else { return Ok(()) };
+        let interval_bytes = partition.log_config().index_interval_bytes;
         let opened = segment.open_for_write(&*context.volume).and_then(|file| {
-            match segment.load_index(&*context.volume, &*file, position, config.index_interval_bytes) {
-                Ok(()) => Ok(file),
+            let loaded = segment.load_index(&*context.volume, &*file, position, interval_bytes);
+            match loaded.and_then(|()| Scanner::new(&*file, 0, position, true).next_header()) {
+                Ok(first) => Ok((file, first.map_or(-1, |(_, header)| header.max_timestamp))),
                 Err(ScanError::Storage(error)) => Err(error),
                 Err(error) => Err(std::io::Error::other(format!("index: {error:?}")).into()),
             }
         });
         match opened {
-            Ok(file) => {
+            Ok((file, first_timestamp)) => {
                 let (named, untrimmed, failed) = (true, false, false);
                 let (synced, unsynced_records) = (position, 0);
                 self.active = Some(Active {
@@ -334,6 +345,7 @@ impl Writer {
                     checkpoint_tried: 0,
                     indexed: 0,
                     unsynced_records,
+                    age: SegmentAge { first_timestamp, opened_ms: partition.now_ms() },
                     untrimmed,
                     failed,
                 });
@@ -346,19 +358,44 @@ impl Writer {
         }
     }
 
-    fn must_roll(&self, config: &LogConfig, first_bytes: u64) -> bool {
+    fn must_roll(&self, partition: &Partition, config: &LogConfig, first: NextBatch) -> bool {
         let Some(active) = &self.active else { return false };
-        let bytes = active.position + first_bytes > u64::from(config.segment_bytes);
+        let bytes = active.position + first.bytes > u64::from(config.segment_bytes);
         let offsets = self.next_offset - active.segment.base_offset() > i64::from(i32::MAX) / 2;
         let index =
             active.segment.index().as_ref().is_some_and(|index| index.is_full(config.index_bytes_max));
-        active.position > 0 && (bytes || offsets || index)
+        let segment_ms = retention::segment_ms(config, partition.dir(), active.segment.base_offset());
+        let time = || retention::is_time_to_roll(active.age, segment_ms, first.timestamp, partition.now_ms());
+        active.position > 0 && (bytes || offsets || index || time())
+    }
+
+    /// The greatest timestamp that still belongs into the active segment when `first` is written next.
+    fn timestamp_max(&self, partition: &Partition, config: &LogConfig, first: NextBatch) -> i64 {
+        let Some(active) = &self.active else { return i64::MAX };
+        let begin = if active.position > 0 { active.age.first_timestamp } else { first.timestamp };
+        let segment_ms = retention::segment_ms(config, partition.dir(), active.segment.base_offset());
+        if begin < 0 { i64::MAX } else { begin.saturating_add(segment_ms) }
+    }
+
+    /// Closes the active segment, whatever room it has; the next append begins another.
+    pub(crate) fn close_segment(
+        &mut self,
+        context: &WriteContext,
+        partition: &Partition,
+    ) -> Result<(), StorageError> {
+        self.resume(context, partition)?;
+        // One that was created for a group whose write failed is not part of the log yet.
+        if self.active.as_ref().is_some_and(|active| active.position > 0) {
+            self.roll(context, partition)?;
+        }
+        Ok(())
     }
 
     /// Finishes the active segment: everything in it is durable before the next one exists.
     fn roll(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         self.finish(context, partition)?;
         if let Some(active) = self.active.take() {
+            partition.close_last();
             partition.keep_open(&active.segment);
         }
         Ok(())
@@ -380,6 +417,7 @@ impl Writer {
             checkpoint_tried: 0,
             indexed: 0,
             unsynced_records,
+            age: SegmentAge { first_timestamp: -1, opened_ms: partition.now_ms() },
             untrimmed: false,
             failed: false,
         });
@@ -388,14 +426,13 @@ impl Writer {
 
     fn checkpoint(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         let Some(active) = &mut self.active else { return Ok(()) };
-        let (log_start, producers): (i64, Producers) = partition.committed_state();
+        let producers: Producers = partition.committed_producers();
         let name = active.segment.name();
         let checkpoint = Checkpoint {
             epoch: name.epoch,
             base_offset: name.base_offset,
             position: active.synced,
             offset: self.next_offset,
-            log_start,
             has_producers: !producers.is_empty(),
         };
         checkpoint::store(&*context.volume, partition.dir(), &checkpoint, producers)?;

@@ -43,6 +43,9 @@ struct TopicHistory {
     sent: Vec<Option<i64>>,
     /// The highest high watermark that anyone could have seen.
     visible: Arc<AtomicI64>,
+    /// The highest log start that was promised, and the highest that may have come to be.
+    start_seen: i64,
+    start_asked: i64,
 }
 
 pub(crate) struct Run {
@@ -53,10 +56,19 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn options(volume: &MemVolume, mutant: Option<Mutant>) -> EngineOptions {
-    let config = LogConfig { segment_bytes: 400, index_interval_bytes: 100, ..LogConfig::default() };
+    let config = LogConfig {
+        segment_bytes: 400,
+        index_interval_bytes: 100,
+        file_delete_delay_ms: 0,
+        ..LogConfig::default()
+    };
     let options = EngineOptions::on(Arc::new(volume.clone()))
         .clock(Arc::new(ManualClock::at(1000)))
-        .resolve(move |_| config.clone())
+        .resolve(move |raw| LogConfig {
+            retention_bytes: raw.get("retention.bytes").map_or(-1, |bytes| bytes.parse().unwrap()),
+            ..config.clone()
+        })
+        .retention_check_interval(None)
         .checkpoint_bytes(150)
         .sync_parallelism(0);
     match mutant {
@@ -100,6 +112,10 @@ impl Run {
     }
 
     pub(crate) fn create(&mut self, name: &str) -> Result<(), Cut> {
+        self.create_with(name, &[])
+    }
+
+    pub(crate) fn create_with(&mut self, name: &str, config: &[(&str, &str)]) -> Result<(), Cut> {
         self.history.topics.push(TopicHistory {
             name: name.to_owned(),
             id: None,
@@ -107,8 +123,11 @@ impl Run {
             deleted: false,
             sent: Vec::new(),
             visible: Arc::default(),
+            start_seen: 0,
+            start_asked: 0,
         });
-        match self.engine().create_topic(TopicSpec::new(name, 1)) {
+        let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        match self.engine().create_topic(TopicSpec { config, ..TopicSpec::new(name, 1) }) {
             Ok(topic) => {
                 self.history.topics.last_mut().unwrap().id = Some(topic.id);
                 self.watch_visible(&topic.partitions[0]);
@@ -126,6 +145,41 @@ impl Run {
         deleted.map_err(|error| self.cut(error))?;
         self.history.topics[index].deleted = true;
         Ok(())
+    }
+
+    /// Deletes the records below an offset, or all when it is -1.
+    pub(crate) fn delete_records(&mut self, name: &str, before: i64) -> Result<(), Cut> {
+        let index = self.index(name);
+        let partition = partition(self.engine(), name).unwrap();
+        let asked = if before == -1 { partition.offsets().high_watermark } else { before };
+        let topic = &mut self.history.topics[index];
+        topic.start_asked = topic.start_asked.max(asked);
+        let start = partition.delete_records(before).map_err(|error| self.cut(error))?;
+        self.history.topics[index].start_seen = start;
+        Ok(())
+    }
+
+    /// One pass of retention: it may take any record that was there before.
+    pub(crate) fn retain(&mut self) -> Result<(), Cut> {
+        let engine = self.engine.clone().unwrap();
+        let partitions: Vec<(usize, Arc<Partition>)> = (0..self.history.topics.len())
+            .filter(|index| !self.history.topics[*index].delete_sent)
+            .filter_map(|index| Some((index, partition(&engine, &self.history.topics[index].name)?)))
+            .collect();
+        for (index, partition) in &partitions {
+            let topic = &mut self.history.topics[*index];
+            topic.start_asked = topic.start_asked.max(partition.offsets().high_watermark);
+        }
+        engine.apply_retention();
+        for (index, partition) in &partitions {
+            self.history.topics[*index].start_seen = partition.offsets().log_start;
+        }
+        if self.volume.has_crashed() { Err(Cut) } else { Ok(()) }
+    }
+
+    /// The log start of a topic, as promised.
+    pub(crate) fn log_start(&self, name: &str) -> i64 {
+        self.history.topics[self.index(name)].start_seen
     }
 
     pub(crate) fn producer_id(&mut self) -> Result<(), Cut> {
@@ -210,8 +264,8 @@ pub(crate) fn check(volume: &MemVolume, history: &History, mutant: Option<Mutant
     for (index, topic) in history.topics.iter().enumerate() {
         let Some(found) = topic.id.and_then(|id| engine.topics().by_id(&id)) else { continue };
         let partition = &found.partitions[0];
-        let values = read_all(partition).map_err(|why| format!("{}: {why}", topic.name))?;
-        expect_history(index, topic, &values)?;
+        let (start, values) = read_log(partition).map_err(|why| format!("{}: {why}", topic.name))?;
+        expect_history(index, topic, start, &values)?;
         // The client retries everything that it has no answer for.
         for (n, acked) in topic.sent.iter().enumerate().filter(|(_, acked)| acked.is_none()) {
             let pending = partition.append(batch(index, n), AppendOptions::default());
@@ -220,9 +274,9 @@ pub(crate) fn check(volume: &MemVolume, history: &History, mutant: Option<Mutant
             let retried = retried.and_then(|answer| answer.map_err(|error| error.to_string()));
             retried.map_err(|error| format!("{}: retry of {n} (was {acked:?}): {error}", topic.name))?;
         }
-        let values = read_all(partition).map_err(|why| format!("{}: {why}", topic.name))?;
-        let expected: Vec<String> = (0..topic.sent.len()).map(|n| value(index, n)).collect();
-        if values != expected {
+        let (again, values) = read_log(partition).map_err(|why| format!("{}: {why}", topic.name))?;
+        let expected: Vec<String> = (start as usize..topic.sent.len()).map(|n| value(index, n)).collect();
+        if values != expected || again != start {
             return Err(format!("{}: {values:?} after the retries", topic.name));
         }
     }
@@ -235,8 +289,8 @@ pub(crate) fn check(volume: &MemVolume, history: &History, mutant: Option<Mutant
     let engine = Engine::open(options(&again, mutant)).map_err(|error| format!("open again: {error}"))?;
     for topic in &history.topics {
         let Some(found) = topic.id.and_then(|id| engine.topics().by_id(&id)) else { continue };
-        let values = read_all(&found.partitions[0])?;
-        if values.len() != topic.sent.len() {
+        let (start, values) = read_log(&found.partitions[0])?;
+        if start as usize + values.len() != topic.sent.len() {
             return Err(format!("{}: {values:?} after the second crash", topic.name));
         }
     }
@@ -254,32 +308,44 @@ fn answered(engine: &Engine, mut pending: PendingAppend) -> Option<Result<Append
     }
 }
 
-fn expect_history(index: usize, topic: &TopicHistory, values: &[String]) -> Result<(), String> {
+fn expect_history(index: usize, topic: &TopicHistory, start: i64, values: &[String]) -> Result<(), String> {
     let name = &topic.name;
+    if !(topic.start_seen..=topic.start_asked).contains(&start) {
+        let (seen, asked) = (topic.start_seen, topic.start_asked);
+        return Err(format!("{name}: the log starts at {start}, promised was {seen}, asked for {asked}"));
+    }
     for (n, offset) in topic.sent.iter().enumerate() {
-        let Some(offset) = *offset else { continue };
-        let at = values.get(offset as usize);
+        let Some(offset) = offset.filter(|offset| *offset >= start) else { continue };
+        let at = values.get((offset - start) as usize);
         if at != Some(&value(index, n)) {
             return Err(format!("{name}: value {n} was acknowledged at {offset}, found {at:?}"));
         }
     }
-    let expected: Vec<String> = (0..values.len()).map(|n| value(index, n)).collect();
+    let start = start as usize;
+    let expected: Vec<String> = (start..start + values.len()).map(|n| value(index, n)).collect();
     if values != expected {
         return Err(format!("{name}: {values:?} is not what was sent, in order and once"));
     }
     let visible = topic.visible.load(Ordering::SeqCst);
-    if (values.len() as i64) < visible {
+    if ((start + values.len()) as i64) < visible {
         return Err(format!("{name}: offset {visible} was visible, {} are left", values.len()));
     }
     Ok(())
 }
 
-/// All values of a partition in order, by offset, with everything verified on the way.
+/// All values of a partition.
 pub(crate) fn read_all(partition: &Partition) -> Result<Vec<String>, String> {
+    Ok(read_log(partition)?.1)
+}
+
+/// The log start of a partition and all values from there on, by offset, with everything verified on the way.
+pub(crate) fn read_log(partition: &Partition) -> Result<(i64, Vec<String>), String> {
+    let start = partition.offsets().log_start;
     let mut values = Vec::new();
     loop {
+        let offset = start + values.len() as i64;
         let spec = ReadSpec {
-            offset: values.len() as i64,
+            offset,
             bytes_max: 1 << 20,
             at_least_one_batch: true,
             isolation: Isolation::ReadUncommitted,
@@ -290,14 +356,15 @@ pub(crate) fn read_all(partition: &Partition) -> Result<Vec<String>, String> {
         let bytes = data.slice.to_bytes().map_err(|error| error.to_string())?;
         if bytes.is_empty() {
             let end = data.high_watermark;
-            return if values.len() as i64 == end { Ok(values) } else { Err(format!("ends before {end}")) };
+            return if offset == end { Ok((start, values)) } else { Err(format!("ends before {end}")) };
         }
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let batch = read_batch(rest).map_err(|error| error.to_string())?.ok_or("a batch is cut")?;
             let header = batch.header;
-            if header.base_offset != values.len() as i64 {
-                return Err(format!("{header:?} at offset {}", values.len()));
+            let expected = start + values.len() as i64;
+            if header.base_offset != expected {
+                return Err(format!("{header:?} at offset {expected}"));
             }
             let text = |value: Vec<u8>| String::from_utf8_lossy(&value).into_owned();
             values
