@@ -37,9 +37,9 @@ use Class::{Control, Data, Lookup};
 /// Every served API, sorted by key.
 #[rustfmt::skip]
 pub const APIS: &[Api] = &[
-    api(ApiKey::Produce, 3, 10, Data, "0-2 carry message sets of the old formats, which are not converted yet"),
-    api(ApiKey::Fetch, 4, 16, Data, "0-3 return message sets of the old formats, which are not converted yet"),
-    api(ApiKey::ListOffsets, 1, 8, Data, "0 returns a list of segment offsets, which is not built yet"),
+    api(ApiKey::Produce, 0, 10, Data, ""),
+    api(ApiKey::Fetch, 0, 16, Data, ""),
+    api(ApiKey::ListOffsets, 0, 8, Data, ""),
     api(ApiKey::Metadata, 0, 12, Lookup, ""),
     api(ApiKey::ApiVersions, 0, 3, Lookup, ""),
     api(ApiKey::CreateTopics, 0, 7, Control, ""),

@@ -24,6 +24,11 @@ use support::{Client, Kaas, fetch, produce};
 /// The longest text of the versions before the flexible ones.
 const LONGEST: usize = i16::MAX as usize;
 
+/// A message of magic 0 without key and value, its checksum included.
+const MESSAGE: &[u8] = &[
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 0xa7, 0xec, 0x68, 0x03, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
+];
+
 struct Sweep {
     kaas: Kaas,
     answered: usize,
@@ -142,6 +147,8 @@ fn logs(sweep: &mut Sweep) {
         produce("nowhere", 0, b"value", -1),
         produce("t", 0, b"value", 7),
         kaas_test_client::produce("t", 0, bytes::Bytes::from_static(b"no batch"), -1),
+        kaas_test_client::produce("t", 0, bytes::Bytes::from_static(MESSAGE), -1),
+        kaas_test_client::produce("t", 0, bytes::Bytes::new(), 1),
         ProduceRequest { acks: -1, ..Default::default() },
     ]);
     let by_id = |mut request: FetchRequest| {

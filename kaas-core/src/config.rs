@@ -74,6 +74,9 @@ pub struct LogConfig {
     pub timestamp_after_max_ms: i64,
     /// `compression.type`.
     pub compression: Compression,
+    /// `message.downconversion.enable`: whether batches may be converted for readers of the old formats. For whoever
+    /// calls [`down_convert`](crate::record::down_convert); a log does not convert by itself.
+    pub down_conversion: bool,
     /// `retention.ms`: a segment whose greatest timestamp is older than this is removed; -1 keeps it for ever.
     pub retention_ms: i64,
     /// `retention.bytes`: the oldest segments are removed while the log stays at least this large; -1 is unlimited.
@@ -100,6 +103,7 @@ impl Default for LogConfig {
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: i64::MAX,
             compression: Compression::Producer,
+            down_conversion: true,
             retention_ms: 7 * 24 * 3_600_000,
             retention_bytes: -1,
             segment_ms: 7 * 24 * 3_600_000,

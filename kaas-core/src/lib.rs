@@ -68,7 +68,7 @@ pub use error::{
 pub use ids::{InvalidTopicName, TOPIC_NAME_BYTES_MAX, TopicName};
 pub use log::{
     AbortedTxn, AppendOptions, Appended, Isolation, Offsets, Origin, Partition, PendingAppend, Read,
-    ReadData, ReadSpec, Slice, TimestampHit, Wake,
+    ReadData, ReadSpec, SegmentStart, Slice, TimestampHit, Wake,
 };
 #[cfg(feature = "test-util")]
 pub use mutant::Mutant;

@@ -74,7 +74,7 @@ impl<'a> Broker<'a> {
         let frame = request(self.schemas, api, version, correlation, &Map::new(), body)?;
         connection.write(&(frame.len() as i32).to_be_bytes(), &[]);
         connection.write(&frame, &[]);
-        connection.expect(Expected { api: api.to_owned(), version });
+        connection.expect(Expected { api: api.to_owned(), version, unpack: false });
         let mut answer = connection.receive()?;
         ensure!(answer["body"].is_object(), "{} answered {api} v{version} with {answer}", self.address);
         Ok(answer["body"].take())

@@ -85,6 +85,8 @@ pub(crate) struct Request {
     pub unanswered: bool,
     /// Bytes to take off the end of the frame.
     pub cut: usize,
+    /// Shows the records of the answer decompressed.
+    pub unpack: bool,
     /// Hexadecimal bytes to add to the end of the frame.
     pub tail: String,
     /// The length to put before the frame, when it is not the frame's own.
@@ -193,6 +195,8 @@ pub(crate) struct Fetch {
     pub quiet: bool,
     /// See [`Request::save`].
     pub save: Map<String, Value>,
+    /// See [`Request::unpack`].
+    pub unpack: bool,
 }
 
 impl Default for Fetch {
@@ -206,6 +210,7 @@ impl Default for Fetch {
             send: false,
             quiet: false,
             save: Map::new(),
+            unpack: false,
         }
     }
 }
@@ -226,6 +231,7 @@ impl Fetch {
             on: self.on.clone(),
             quiet: self.quiet,
             save: self.save.clone(),
+            unpack: self.unpack,
             ..Request::default()
         };
         if self.send { Step::Send(request) } else { Step::Call(request) }

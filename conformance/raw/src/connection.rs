@@ -29,6 +29,8 @@ pub(crate) struct Expected {
     pub api: String,
     /// The version of the answer's body.
     pub version: i16,
+    /// See [`Request::unpack`](crate::case::Request::unpack).
+    pub unpack: bool,
 }
 
 /// What came of waiting for a frame.
@@ -138,7 +140,7 @@ fn describe(expected: &Expected, frame: Bytes) -> Result<Value> {
     let body = reader.rest();
     let entry = CATALOGUE.iter().find(|entry| entry.name == name).with_context(|| name.clone())?;
     let Decoded { rest, mut json, again } = (entry.decode)(body.clone(), expected.version)?;
-    describe_records(&mut json);
+    describe_records(&mut json, expected.unpack);
     let mut answer = json!({ "api": expected.api, "correlationId": header.correlation_id, "body": json });
     if !rest.is_empty() {
         answer["bytesAfterTheBody"] = rest.len().into();
@@ -156,14 +158,16 @@ pub(crate) fn key(api: &str) -> Result<ApiKey> {
 }
 
 /// Puts the batches in place of their base64.
-fn describe_records(value: &mut Value) {
+fn describe_records(value: &mut Value, unpack: bool) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(describe_records),
+        Value::Array(items) => items.iter_mut().for_each(|item| describe_records(item, unpack)),
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
                 match value {
-                    Value::String(text) if key == "records" => *value = batch::describe(&from_base64(text)),
-                    value => describe_records(value),
+                    Value::String(text) if key == "records" => {
+                        *value = batch::describe(&from_base64(text), unpack);
+                    }
+                    value => describe_records(value, unpack),
                 }
             }
         }

@@ -79,7 +79,7 @@ impl Script<'_> {
                 let connection = self.connection(&bytes.on)?;
                 connection.write(&all, &[]);
                 if let Some(api) = &bytes.answer {
-                    connection.expect(Expected { api: api.clone(), version: 0 });
+                    connection.expect(Expected { api: api.clone(), version: 0, unpack: false });
                 }
                 Ok(())
             }
@@ -162,7 +162,7 @@ impl Script<'_> {
         connection.write(&frame, &sent.pieces);
         if !sent.unanswered {
             let version = sent.answer_version.unwrap_or(version);
-            connection.expect(Expected { api: sent.api.clone(), version });
+            connection.expect(Expected { api: sent.api.clone(), version, unpack: sent.unpack });
         }
         Ok(())
     }

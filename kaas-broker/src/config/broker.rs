@@ -18,7 +18,7 @@ const fn row(
 
 const MAX: i64 = i64::MAX;
 const FOREVER: Option<&str> = Some("9223372036854775807");
-use Check::{Any, Fraction, ListOf, OneOf, Only, Range};
+use Check::{Any, Fraction, ListOf, OneOf, Range};
 use Effect::{Live, None as Idle};
 use Kind::{Boolean, Double, Int, List, Long, String};
 
@@ -33,7 +33,7 @@ pub const BROKER: &[Def] = &[
         "The older name of node.id."),
     row("broker.rack", String, None, Any, Live,
         "The rack that Metadata shows for this broker."),
-    row("compression.type", String, Some("producer"), Only("producer", "kaas stores batches as the producer compressed them"), Live,
+    row("compression.type", String, Some("producer"), OneOf(super::topic::COMPRESSION_TYPES), Live,
         "The codec that stored batches have; producer keeps the producer's."),
     row("connections.max.idle.ms", Long, Some("600000"), Any, Live,
         "How long a connection may be silent before it is closed, in milliseconds; negative means for ever."),

@@ -107,7 +107,15 @@ pub fn log_config(overrides: &Overrides, layers: &Layers) -> LogConfig {
         segment_ms: number("segment.ms"),
         segment_jitter_ms: number("segment.jitter.ms"),
         file_delete_delay_ms: number("file.delete.delay.ms"),
-        compression: kaas_core::Compression::Producer,
+        compression: match text("compression.type").as_str() {
+            "uncompressed" => kaas_core::Compression::Uncompressed,
+            "gzip" => kaas_core::Compression::Gzip,
+            "snappy" => kaas_core::Compression::Snappy,
+            "lz4" => kaas_core::Compression::Lz4,
+            "zstd" => kaas_core::Compression::Zstd,
+            _ => kaas_core::Compression::Producer,
+        },
+        down_conversion: text("message.downconversion.enable") == "true",
     }
 }
 
@@ -125,6 +133,19 @@ mod tests {
         assert_eq!(log_config(&Overrides::new(), &layers).segment_bytes, 200);
         assert_eq!(log_config(&Overrides::new(), &Layers::default()).segment_bytes, 1 << 30);
         assert_eq!(log_config(&Overrides::new(), &Layers::default()).flush_messages, 1);
+    }
+
+    #[test]
+    fn every_codec_that_a_topic_may_name_is_one_of_the_engine() {
+        let names = super::super::topic::COMPRESSION_TYPES;
+        let codecs = names.iter().map(|name| {
+            let value = check("compression.type", Some(name)).unwrap();
+            log_config(&Overrides::from([("compression.type".to_owned(), value)]), &Layers::default())
+                .compression
+        });
+        use kaas_core::Compression::{Gzip, Lz4, Producer, Snappy, Uncompressed, Zstd};
+        assert_eq!(codecs.collect::<Vec<_>>(), [Uncompressed, Zstd, Lz4, Snappy, Gzip, Producer]);
+        assert!(matches!(check("compression.type", Some("brotli")), Err(TopicConfigError::Invalid(_))));
     }
 
     #[test]

@@ -30,13 +30,16 @@ use Check::{Any, Fraction, ListOf, OneOf, Only, Range};
 use Effect::{Live, None as Idle};
 use Kind::{Boolean, Double, Int, List, Long, String};
 
+/// What `compression.type` takes, in Kafka's order.
+pub(super) const COMPRESSION_TYPES: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
+
 /// Every topic-level key, sorted by name.
 #[rustfmt::skip]
 pub const TOPIC: &[TopicDef] = &[
     row("cleanup.policy", Some("log.cleanup.policy"), List, "delete", ListOf(&["compact", "delete"]), Live,
         "What happens to old records: delete drops whole segments by age or size, compact keeps the last record of each key. With compact, records must have a key."),
-    row("compression.type", Some("compression.type"), String, "producer", Only("producer", "kaas stores batches as the producer compressed them"), Live,
-        "The codec that stored batches have; producer keeps the producer's."),
+    row("compression.type", Some("compression.type"), String, "producer", OneOf(COMPRESSION_TYPES), Live,
+        "The codec that stored batches have, by recompression where they come in another; producer keeps the producer's."),
     row("delete.retention.ms", Some("log.cleaner.delete.retention.ms"), Long, "86400000", Range(0, MAX), Idle(LATER_CLEANER),
         "How long a tombstone stays after its first cleaning, in milliseconds."),
     row("file.delete.delay.ms", Some("log.segment.delete.delay.ms"), Long, "60000", Range(0, MAX), Live,
@@ -59,7 +62,7 @@ pub const TOPIC: &[TopicDef] = &[
         "The longest time that a record stays uncompacted, in milliseconds."),
     row("max.message.bytes", Some("message.max.bytes"), Int, "1048588", Range(0, MAX), Live,
         "The largest batch that is accepted, in bytes, as it arrives (after compression)."),
-    row("message.downconversion.enable", Some("log.message.downconversion.enable"), Boolean, "true", Any, Idle("message sets of the old formats are not served yet"),
+    row("message.downconversion.enable", Some("log.message.downconversion.enable"), Boolean, "true", Any, Live,
         "Whether batches are converted down for clients that only read the old formats."),
     row("message.format.version", Some("log.message.format.version"), String, "3.0-IV1", Any, Idle(ONE_FORMAT),
         "Deprecated by Kafka: the format in which records are stored."),

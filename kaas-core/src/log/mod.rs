@@ -22,7 +22,7 @@ mod writer;
 pub use append::{AppendOptions, Appended, Offsets, Origin, PendingAppend};
 pub use partition::Partition;
 pub use read::{AbortedTxn, Isolation, Read, ReadData, ReadSpec, Slice};
-pub use timestamps::TimestampHit;
+pub use timestamps::{SegmentStart, TimestampHit};
 pub use wake::Wake;
 
 pub(crate) use append::Group;

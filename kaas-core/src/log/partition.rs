@@ -221,7 +221,8 @@ impl Partition {
         &self.dir
     }
 
-    pub(crate) fn log_config(&self) -> Arc<LogConfig> {
+    /// The settings of the log as they are now.
+    pub fn config(&self) -> Arc<LogConfig> {
         self.config.load_full()
     }
 

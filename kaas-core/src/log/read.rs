@@ -325,7 +325,7 @@ impl Partition {
                 return Err(Stop::WouldBlock);
             }
             segment
-                .load_index(&*self.volume, file, end, self.log_config().index_interval_bytes)
+                .load_index(&*self.volume, file, end, self.config().index_interval_bytes)
                 .map_err(|error| Stop::scan(segment, error))?;
         }
     }

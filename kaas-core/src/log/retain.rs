@@ -93,7 +93,7 @@ impl Partition {
     /// [`DeleteRecordsError`]; an offset below the log start is none.
     pub fn delete_records(&self, before: i64) -> Result<i64, DeleteRecordsError> {
         let offsets = self.with_open(|state| state.offsets())?;
-        if !self.log_config().delete {
+        if !self.config().delete {
             return Err(DeleteRecordsError::Policy);
         }
         let requested = if before == -1 { offsets.high_watermark } else { before };
@@ -115,7 +115,7 @@ impl Partition {
 
     /// One pass of rolling by time and of retention; returns the files that are to be removed. Blocks.
     pub(crate) fn retain(&self, now_ms: i64, roll: Roll<'_>) -> Result<Vec<Doomed>, RetainError> {
-        let config = self.log_config();
+        let config = self.config();
         let mut view = self.with_readable(|state| state.view())?;
         if self.is_time_to_roll(&view, now_ms)? && roll(self.key()) {
             view = self.with_readable(|state| state.view())?;
@@ -157,7 +157,7 @@ impl Partition {
             return Ok(false);
         };
         let first_timestamp = self.measure(segment)?.first_timestamp;
-        let segment_ms = retention::segment_ms(&self.log_config(), self.dir(), segment.base_offset());
+        let segment_ms = retention::segment_ms(&self.config(), self.dir(), segment.base_offset());
         // Without a timestamp its age is the writer's to know, and is asked at the next append.
         let age = SegmentAge { first_timestamp, opened_ms: now_ms };
         Ok(retention::is_time_to_roll(age, segment_ms, now_ms, now_ms))
@@ -180,13 +180,13 @@ impl Partition {
                 Ok(self.0.measure(&self.1.segments[at])?.largest_timestamp)
             }
         }
-        let config = self.log_config();
+        let config = self.config();
         let mut look = Measured(self, view);
         retention::removable(&config, now_ms, view.log_start, &view.candidates, &mut look)
     }
 
     fn measure(&self, segment: &Segment) -> Result<Measures, RetainError> {
-        let measured = segment.measure(&*self.volume, self.log_config().index_interval_bytes);
+        let measured = segment.measure(&*self.volume, self.config().index_interval_bytes);
         measured.map_err(|error| match error {
             ScanError::Storage(error) => error.into(),
             ScanError::WouldBlock => StorageError::from(std::io::Error::from(ErrorKind::WouldBlock)).into(),

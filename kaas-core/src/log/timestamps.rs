@@ -19,7 +19,35 @@ pub struct TimestampHit {
     pub leader_epoch: i32,
 }
 
+/// Where a segment starts, and when it was last written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentStart {
+    /// Its first offset, or the log's where that is inside of it.
+    pub offset: i64,
+    /// The greatest timestamp in it, or of its file where no record has one; milliseconds, `None` if neither is known.
+    pub time_ms: Option<i64>,
+}
+
 impl Partition {
+    /// The starts of all segments with visible records, oldest first. May block.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn segment_starts(&self) -> Result<Vec<SegmentStart>, ReadError> {
+        let log_start = self.offsets().log_start;
+        let mut starts = Vec::new();
+        self.each_segment(|partition, place| {
+            let interval_bytes = partition.config().index_interval_bytes;
+            let measured = place.segment.measure(&*partition.volume, interval_bytes);
+            starts.push(SegmentStart {
+                offset: place.segment.base_offset().max(log_start),
+                time_ms: measured.map_err(|error| Stop::scan(&place.segment, error))?.largest_timestamp,
+            });
+            Ok(true)
+        })?;
+        Ok(starts)
+    }
+
     /// The first record with a timestamp of at least `timestamp`, from the log start to the high watermark. May block.
     ///
     /// # Errors

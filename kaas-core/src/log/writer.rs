@@ -114,7 +114,7 @@ impl Writer {
         context: &WriteContext,
         partition: &Partition,
     ) -> Result<Option<Written>, (Option<Group>, StorageError)> {
-        let config = partition.log_config();
+        let config = partition.config();
         let Some(first) = partition.first_pending() else { return Ok(None) };
         let ready = self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
         let written = self.write_next(partition, &config, ready, first)?;
@@ -322,7 +322,7 @@ impl Writer {
     /// Opens the segment that recovery left, the first time it is written to.
     fn resume(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         let Some((segment, position, checkpointed)) = self.resume.take() else { return Ok(()) };
-        let interval_bytes = partition.log_config().index_interval_bytes;
+        let interval_bytes = partition.config().index_interval_bytes;
         let opened = segment.open_for_write(&*context.volume).and_then(|file| {
             let loaded = segment.load_index(&*context.volume, &*file, position, interval_bytes);
             match loaded.and_then(|()| Scanner::new(&*file, 0, position, true).next_header()) {

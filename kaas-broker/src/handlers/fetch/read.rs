@@ -14,17 +14,26 @@ use crate::error::{ApiError, read_code};
 const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 
+/// The first version whose limits give way to the first batch.
+const FIRST_BATCH_WHOLE_FROM: i16 = 3;
+
 /// What bounds a fetch as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     bytes_min: usize,
     bytes_max: usize,
+    /// Whether the first batch comes whole, though it be larger than the limits (KIP-74).
+    first_batch_whole: bool,
     isolation: Isolation,
 }
 
 impl Limits {
     /// An isolation level that does not exist fails the whole request.
-    pub(super) fn of(request: &FetchRequest, configured_max: usize) -> Result<Limits, ApiError> {
+    pub(super) fn of(
+        request: &FetchRequest,
+        version: i16,
+        configured_max: usize,
+    ) -> Result<Limits, ApiError> {
         let isolation = match request.isolation_level {
             READ_UNCOMMITTED => Isolation::ReadUncommitted,
             READ_COMMITTED => Isolation::ReadCommitted,
@@ -32,7 +41,7 @@ impl Limits {
         };
         let bytes_max = usize::try_from(request.max_bytes).unwrap_or(0).min(configured_max);
         let bytes_min = usize::try_from(request.min_bytes).unwrap_or(0).min(bytes_max);
-        Ok(Limits { bytes_min, bytes_max, isolation })
+        Ok(Limits { bytes_min, bytes_max, first_batch_whole: version >= FIRST_BATCH_WHOLE_FROM, isolation })
     }
 }
 
@@ -52,6 +61,8 @@ pub(super) enum Outcome {
     Diverged { epoch: i32, end_offset: i64, at: kaas_core::Offsets },
     /// An error of the partition itself, which ends a long poll.
     Failed(ErrorCode),
+    /// The client's version cannot read what is there.
+    Unreadable(ErrorCode),
     /// No such topic or partition, which does not end a long poll of others.
     Unknown(ErrorCode),
 }
@@ -140,7 +151,7 @@ impl Round {
         let spec = ReadSpec {
             offset: want.offset,
             bytes_max: usize::try_from(want.bytes_max).unwrap_or(0).min(remaining),
-            at_least_one_batch: self.bytes == 0,
+            at_least_one_batch: limits.first_batch_whole && self.bytes == 0,
             isolation: limits.isolation,
             blocking: blocking == Blocking::Yes,
         };

@@ -61,6 +61,12 @@ fn row_of(row: PartitionData, outcome: Outcome, read_committed: bool) -> Partiti
             PartitionData { diverging_epoch: EpochEndOffset { epoch, end_offset }, ..with_offsets(row, at) }
         }
         Outcome::Failed(code) => PartitionData { error_code: code.code(), ..row },
+        Outcome::Unreadable(code) => PartitionData {
+            error_code: code.code(),
+            aborted_transactions: Some(Vec::new()),
+            records: None,
+            ..row
+        },
         // Kafka tells the two kinds of failure apart by an empty list.
         Outcome::Unknown(code) => {
             PartitionData { error_code: code.code(), aborted_transactions: Some(Vec::new()), ..row }

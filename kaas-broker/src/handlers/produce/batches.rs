@@ -3,9 +3,13 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use kaas_core::Compression;
 use kaas_core::record::{BatchHeader, CompressionCodec};
 use kaas_proto::messages::ProduceRequest;
 use kaas_proto::{ErrorCode, KStr};
+
+/// The first version that carries record batches only.
+pub(super) const BATCHES_FROM: i16 = 3;
 
 /// The first version whose consumers know zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
@@ -16,8 +20,8 @@ const QUICK_BYTES_MAX: usize = 16 * 1024;
 /// What a partition shall append.
 pub(super) struct Batch {
     pub(super) index: i32,
-    /// The records as they arrived; empty when there were none.
-    pub(super) bytes: Bytes,
+    /// The records as they arrived.
+    pub(super) bytes: Option<Bytes>,
 }
 
 /// What a topic's partitions shall append.
@@ -43,7 +47,7 @@ pub(super) fn of(request: ProduceRequest) -> Vec<TopicBatches> {
             });
         }
         for data in topic.partition_data {
-            let bytes = data.records.and_then(|records| records.as_bytes().cloned()).unwrap_or_default();
+            let bytes = data.records.and_then(|records| records.as_bytes().cloned());
             topics[at].put(Batch { index: data.index, bytes });
         }
     }
@@ -64,29 +68,34 @@ impl TopicBatches {
 impl Batch {
     /// The header, when the bytes begin with one of format 2.
     fn header(&self) -> Option<BatchHeader> {
-        BatchHeader::parse(&self.bytes).ok()
+        BatchHeader::parse(self.bytes.as_ref()?).ok()
     }
 
     /// Whether the bytes are one batch of format 2 by its own length.
     pub(super) fn is_whole(&self) -> bool {
-        self.header().is_some_and(|header| header.size == self.bytes.len())
+        let len = self.bytes.as_ref().map_or(0, Bytes::len);
+        self.header().is_some_and(|header| header.size == len)
     }
 
-    /// Whether looking through the records takes so long that other connections would feel it: they must be decompressed, and may be
-    /// hundreds of times as long as they came.
-    pub(super) fn takes_long(&self) -> bool {
-        let compressed = || self.header().is_some_and(|header| header.codec() != CompressionCodec::None);
-        self.bytes.len() > QUICK_BYTES_MAX && compressed()
+    /// Whether an append takes so long that other connections would feel it: the records are decompressed, compressed or converted,
+    /// and may be hundreds of times as long as they came.
+    pub(super) fn takes_long(&self, stored: Compression) -> bool {
+        let worked_on = || {
+            self.header().is_none_or(|header| {
+                header.codec() != CompressionCodec::None || stored.target(header.codec()) != header.codec()
+            })
+        };
+        self.bytes.as_ref().is_some_and(|bytes| bytes.len() > QUICK_BYTES_MAX) && worked_on()
     }
 
     pub(super) fn is_transactional(&self) -> bool {
         self.header().is_some_and(|header| header.is_transactional())
     }
 
-    /// Whether a producer of this version may send such a batch.
+    /// Whether a producer of this version may send such a batch. Of the versions that still have message sets, Kafka checks nothing.
     pub(super) fn check_version(&self, version: i16) -> Result<(), ErrorCode> {
         let zstd = || self.header().is_some_and(|header| header.codec() == CompressionCodec::Zstd);
-        if version < ZSTD_FROM && zstd() {
+        if (BATCHES_FROM..ZSTD_FROM).contains(&version) && zstd() {
             return Err(ErrorCode::UnsupportedCompressionType);
         }
         Ok(())
@@ -117,7 +126,8 @@ mod tests {
         ];
         let topics = of(ProduceRequest { topic_data, ..Default::default() });
         assert_eq!(topics.len(), 1);
-        let found: Vec<_> = topics[0].batches.iter().map(|batch| (batch.index, &batch.bytes[..])).collect();
+        let found: Vec<_> =
+            topics[0].batches.iter().map(|batch| (batch.index, &batch.bytes.as_ref().unwrap()[..])).collect();
         assert_eq!(found, [(0, &b"second"[..]), (2, b"two"), (1, b"one")]);
     }
 }

@@ -1,5 +1,6 @@
-//! Produce (key 0, versions 3-10): append record batches.
+//! Produce (key 0, versions 0-10): append record batches.
 //!
+//! * v0-2: message sets of magic 0 and 1, converted up; or batches, as Kafka does not look. v1: throttle time. v2: append time.
 //! * v3: batches of format 2, transactional id. v5: log start offset. v7: zstd. v8: record errors. v9: flexible. v10: current leader
 //!   (KIP-951).
 //! * The call ends when every batch has its place in the log; the answer comes when all are durable and published.
@@ -11,12 +12,13 @@ mod response;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kaas_core::{AppendOptions, Appended, PendingAppend};
+use kaas_core::record::is_empty_set;
+use kaas_core::{AppendOptions, Appended, Partition, PendingAppend};
 use kaas_proto::messages::{ProduceRequest, ProduceResponse};
 use kaas_proto::{ErrorCode, KStr};
 use tokio::time::Instant;
 
-use batches::{Batch, TopicBatches};
+use batches::{BATCHES_FROM, Batch, TopicBatches};
 use response::Refusal;
 
 use crate::broker::{Broker, partition_of};
@@ -28,10 +30,10 @@ use crate::router::Handler;
 /// append, sync included; so a time-out of 0 does not make every durable produce fail.
 const WAIT_MIN: Duration = Duration::from_secs(5);
 
-/// A partition's append: in the log's queue, or refused.
+/// A partition's append: in the log's queue, nothing to append, or refused.
 struct Started {
     index: i32,
-    outcome: Result<PendingAppend, Refusal>,
+    outcome: Result<Option<PendingAppend>, Refusal>,
 }
 
 /// The appends of one topic.
@@ -73,21 +75,14 @@ fn refuse_all(topics: &[TopicBatches], acks: i16, transactional: bool) -> Option
 impl Broker {
     fn start_topic(&self, topic: TopicBatches, refusal: Option<ErrorCode>, version: i16) -> StartedTopic {
         let found = self.topic(&topic.name);
-        let start = |batch: Batch| -> Result<PendingAppend, Refusal> {
+        let start = |batch: Batch| -> Result<Option<PendingAppend>, Refusal> {
             let partition = found.as_ref().and_then(|topic| partition_of(topic, batch.index));
             let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
             if let Some(code) = refusal {
                 return Err(code.into());
             }
             batch.check_version(version)?;
-            // Only a log that got a whole batch to look at tells where it begins.
-            let log_start =
-                if batch.is_whole() { partition.offsets().log_start } else { response::NO_OFFSET };
-            let long = batch.takes_long();
-            let append = || partition.append(batch.bytes, AppendOptions::default());
-            // The other connections of this thread move to another one meanwhile.
-            let appended = if long { tokio::task::block_in_place(append) } else { append() };
-            appended.map_err(|error| Refusal::of(&error, log_start))
+            append(&partition, batch, version < BATCHES_FROM)
         };
         let partitions = topic
             .batches
@@ -98,13 +93,32 @@ impl Broker {
     }
 }
 
+fn append(partition: &Partition, batch: Batch, old_formats: bool) -> Result<Option<PendingAppend>, Refusal> {
+    // Only a log that got a whole batch to look at tells where it begins.
+    let log_start = if batch.is_whole() { partition.offsets().log_start } else { response::NO_OFFSET };
+    let long = batch.takes_long(partition.config().compression);
+    let bytes = match batch.bytes {
+        None if old_formats => return Err(ErrorCode::InvalidRecord.into()),
+        bytes => bytes.unwrap_or_default(),
+    };
+    if old_formats && is_empty_set(&bytes) {
+        return Ok(None);
+    }
+    let options = AppendOptions { old_formats, ..AppendOptions::default() };
+    let append = || partition.append(bytes, options);
+    // The other connections of this thread move to another one meanwhile.
+    let appended = if long { tokio::task::block_in_place(append) } else { append() };
+    appended.map(Some).map_err(|error| Refusal::of(&error, log_start))
+}
+
 async fn finish(started: Vec<StartedTopic>, deadline: Instant) -> ProduceResponse {
     let mut responses = Vec::with_capacity(started.len());
     for topic in started {
         let mut rows = Vec::with_capacity(topic.partitions.len());
         for Started { index, outcome } in topic.partitions {
             let result = match outcome {
-                Ok(pending) => wait(pending, deadline).await,
+                Ok(Some(pending)) => wait(pending, deadline).await.map(Some),
+                Ok(None) => Ok(None),
                 Err(refusal) => Err(refusal),
             };
             rows.push(response::row(index, result));

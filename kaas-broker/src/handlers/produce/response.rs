@@ -60,10 +60,11 @@ pub(super) fn topic(name: KStr, partition_responses: Vec<PartitionProduceRespons
     TopicProduceResponse { name, partition_responses }
 }
 
-/// The row of a partition.
-pub(super) fn row(index: i32, result: Result<Appended, Refusal>) -> PartitionProduceResponse {
+/// The row of a partition; of one that nothing was appended to, without offsets.
+pub(super) fn row(index: i32, result: Result<Option<Appended>, Refusal>) -> PartitionProduceResponse {
     match result {
-        Ok(appended) => PartitionProduceResponse {
+        Ok(None) => PartitionProduceResponse { index, base_offset: NO_OFFSET, ..Default::default() },
+        Ok(Some(appended)) => PartitionProduceResponse {
             index,
             base_offset: appended.base_offset,
             log_append_time_ms: appended.log_append_time_ms,

@@ -1,8 +1,10 @@
-//! ListOffsets (key 2, versions 1-8): offsets by meaning or by time.
+//! ListOffsets (key 2, versions 0-8): offsets by meaning or by time.
 //!
-//! * v2: isolation level. v4: leader epochs (KIP-320). v6: flexible. v7: the greatest timestamp, -3 (KIP-734). v8: the earliest local
+//! * v0: the starts of segments, see [`segments`]. v2: isolation level. v4: leader epochs (KIP-320). v6: flexible. v7: the greatest timestamp, -3 (KIP-734). v8: the earliest local
 //!   offset, -4 (KIP-405), which is the earliest one, as nothing is tiered.
 //! * A time past the last record gives offset -1 and timestamp -1 without an error.
+
+mod segments;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -53,6 +55,10 @@ impl Handler<ListOffsetsRequest> for Broker {
         cx: RequestCx,
         request: ListOffsetsRequest,
     ) -> Result<Reply<ListOffsetsResponse>, ApiError> {
+        if cx.version == 0 {
+            let response = self.blocking(move |broker| segments::list(broker, request)).await?;
+            return Ok(Reply::Now(Answer::Send(response)));
+        }
         let read_committed = request.isolation_level == 1;
         let searches = request
             .topics
