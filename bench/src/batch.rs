@@ -1,5 +1,7 @@
 //! Record batches, encoded once and sent over and over.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 
 const HEADER_BYTES: usize = 61;
@@ -8,9 +10,6 @@ const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
 /// Where an idempotent producer's first sequence lies in a batch.
 const SEQUENCE_AT: usize = 53;
-/// The time of every record, in milliseconds since the epoch.
-const TIME: i64 = 1_700_000_000_000;
-
 /// Who sends: an idempotent producer's id and epoch 0, or nobody.
 pub(crate) const NO_PRODUCER: i64 = -1;
 
@@ -29,6 +28,7 @@ pub(crate) fn build(count: usize, value_bytes: usize, producer_id: i64) -> Bytes
         records.extend(record);
     }
     let idempotent = producer_id != NO_PRODUCER;
+    let now_ms = now_ms();
     let mut out = Vec::with_capacity(HEADER_BYTES + records.len());
     out.extend(0i64.to_be_bytes());
     out.extend(((HEADER_BYTES - LENGTH_FROM + records.len()) as i32).to_be_bytes());
@@ -37,8 +37,8 @@ pub(crate) fn build(count: usize, value_bytes: usize, producer_id: i64) -> Bytes
     out.extend([0; 4]);
     out.extend(0i16.to_be_bytes());
     out.extend((count as i32 - 1).to_be_bytes());
-    out.extend(TIME.to_be_bytes());
-    out.extend(TIME.to_be_bytes());
+    out.extend(now_ms.to_be_bytes());
+    out.extend(now_ms.to_be_bytes());
     out.extend(producer_id.to_be_bytes());
     out.extend((if idempotent { 0i16 } else { -1 }).to_be_bytes());
     out.extend((if idempotent { 0i32 } else { -1 }).to_be_bytes());
@@ -46,6 +46,12 @@ pub(crate) fn build(count: usize, value_bytes: usize, producer_id: i64) -> Bytes
     out.extend(records);
     seal(&mut out);
     out.into()
+}
+
+/// The time of the records, in milliseconds since the epoch: the present, or retention would remove them.
+fn now_ms() -> i64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    elapsed.as_millis() as i64
 }
 
 /// Bytes that do not compress and look the same in every run.

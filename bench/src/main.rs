@@ -8,6 +8,7 @@ mod batch;
 mod broker;
 mod fetch;
 mod histogram;
+mod java;
 mod metadata;
 mod meter;
 mod process;
@@ -109,14 +110,15 @@ impl Run {
         Ok(rows)
     }
 
-    fn programs(&self, kaas: bool, kafka: bool) -> Result<Programs> {
+    fn programs(&self, kaas: bool) -> Result<Programs> {
         ensure!(!kaas || self.kaas.exists(), "{} is not there: cargo build --release", self.kaas.display());
-        let class_path = if kafka { class_path()? } else { String::new() };
+        let class_path = class_path()?;
         Ok(Programs { kaas: self.kaas.clone(), class_path, folder: self.folder.clone() })
     }
 
-    fn plan<'a>(&self, rows: &'a [Row]) -> Plan<'a> {
-        Plan { rows, measured: Duration::from_secs(self.seconds), count_syncs: false }
+    fn plan<'a>(&self, rows: &'a [Row], programs: &'a Programs) -> Plan<'a> {
+        let measured = Duration::from_secs(self.seconds);
+        Plan { rows, class_path: &programs.class_path, measured, count_syncs: false }
     }
 
     /// Counting syncs slows a broker down for the rest of its life: it has sessions of its own.
@@ -126,7 +128,7 @@ impl Run {
             return Ok(None);
         }
         eprintln!("counting syncs");
-        let plan = Plan { rows, measured: PROOF, count_syncs: true };
+        let plan = Plan { rows, class_path: &programs.class_path, measured: PROOF, count_syncs: true };
         let kafka = session::run(System::Kafka, programs, &plan)?;
         Ok(Some(Proof { kafka, kaas: session::run(System::Kaas, programs, &plan)? }))
     }
@@ -142,13 +144,13 @@ fn class_path() -> Result<String> {
 
 fn compare(run: &Run) -> Result<ExitCode> {
     let rows = run.rows()?;
-    let programs = run.programs(true, true)?;
+    let programs = run.programs(true)?;
     let proof = run.proof(&rows, &programs)?;
     let mut blocks = Vec::new();
     for number in 1..=run.blocks {
         eprintln!("block {number} of {}", run.blocks);
         let load_average = process::load_average()?;
-        let session = |system| session::run(system, &programs, &run.plan(&rows));
+        let session = |system| session::run(system, &programs, &run.plan(&rows, &programs));
         let first = session(System::Kafka)?;
         let kaas = [session(System::Kaas)?, session(System::Kaas)?];
         blocks.push(Block { load_average, kafka: [first, session(System::Kafka)?], kaas });
@@ -168,8 +170,8 @@ fn only(system: &str, run: &Run) -> Result<ExitCode> {
         other => anyhow::bail!("no broker is called {other}"),
     };
     let rows = run.rows()?;
-    let programs = run.programs(system == System::Kaas, system == System::Kafka)?;
-    let metrics = session::run(system, &programs, &run.plan(&rows))?;
+    let programs = run.programs(system == System::Kaas)?;
+    let metrics = session::run(system, &programs, &run.plan(&rows, &programs))?;
     println!("{}", serde_json::to_string_pretty(&metrics)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -25,8 +25,10 @@ pub(crate) struct Row {
 pub(crate) enum Work {
     /// Producing to a topic with this `flush.messages`.
     Produce { load: Load, flush_messages: i64 },
-    /// Reading what is in the page cache.
+    /// Reading what is in the page cache, records thrown away by the kernel.
     Consume,
+    /// The same by Apache's own consumer with its defaults.
+    ConsumeByJava,
     /// The session itself: starting and resting.
     Session,
 }
@@ -136,20 +138,28 @@ pub(crate) fn all() -> Vec<Row> {
             Limit::None,
         ),
         produce(
-            "P3-1",
-            "one 100 B record a request, page cache, 1 connection",
-            single(1, 100, 1),
+            "P3",
+            "1,000 requests/s of one 100 B record, page cache, 1 connection",
+            Load { pace: Pace::Open { per_second: 1000.0 }, ..single(1, 100, 1) },
             PAGE_CACHE,
             "cpu_us_per_request",
             Limit::AtMost(0.3),
         ),
         produce(
+            "P3-1",
+            "the same as fast as it goes, 1 connection",
+            single(1, 100, 1),
+            PAGE_CACHE,
+            "cpu_us_per_request",
+            Limit::None,
+        ),
+        produce(
             "P3-100",
-            "one 100 B record a request, page cache, 100 connections",
+            "the same as fast as it goes, 100 connections",
             single(100, 100, 1),
             PAGE_CACHE,
             "cpu_us_per_request",
-            Limit::AtMost(0.3),
+            Limit::None,
         ),
         produce(
             "P9",
@@ -161,10 +171,17 @@ pub(crate) fn all() -> Vec<Row> {
         ),
         Row {
             id: "P10",
-            title: "consume from the page cache, 1 connection",
-            work: Work::Consume,
+            title: "consume from the page cache by Apache's own consumer",
+            work: Work::ConsumeByJava,
             metric: "cpu_s_per_gib",
             limit: Limit::AtMost(0.4),
+        },
+        Row {
+            id: "P10-RAW",
+            title: "the same by a driver that discards in the kernel, 1 MiB a fetch",
+            work: Work::Consume,
+            metric: "cpu_s_per_gib",
+            limit: Limit::None,
         },
         produce(
             "P5",

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::batch;
 use crate::broker::{Broker, Programs, System};
 use crate::fetch::{self, Stored};
+use crate::java;
 use crate::meter::{Measured, Times};
 use crate::process;
 use crate::produce::{self, Load};
@@ -34,6 +35,8 @@ pub(crate) type Metrics = BTreeMap<&'static str, Map<String, Value>>;
 pub(crate) struct Plan<'a> {
     /// The rows.
     pub(crate) rows: &'a [Row],
+    /// The class path of Apache's jars.
+    pub(crate) class_path: &'a str,
     /// How long a trial is measured.
     pub(crate) measured: Duration,
     /// Whether syncs are counted after each row of producing; it slows down everything after it.
@@ -113,6 +116,10 @@ fn trial(broker: &Broker, row: &Row, plan: &Plan<'_>) -> Result<Map<String, Valu
         Work::Consume => {
             let stored = fill(broker, &topic, CONSUMED_BYTES)?;
             metrics(&fetch::run(broker.address, broker.pid(), &topic, &stored, times)?)
+        }
+        Work::ConsumeByJava => {
+            let partitions = fill(broker, &topic, CONSUMED_BYTES)?.end_offsets.len() as i32;
+            metrics(&java::run(plan.class_path, broker.address, broker.pid(), &topic, partitions, times)?)
         }
         Work::Session => Map::new(),
     };

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use kaas_core::RecordBatchBuilder;
@@ -136,10 +137,12 @@ impl Producer {
         self.next[partition] += count;
         let id = self.id.expect("connect sets it");
         let mut builder = RecordBatchBuilder::new();
+        // The present, or retention would take the records away.
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64;
         for sequence in first..first + count {
             let len = self.random.below(VALUE_BYTES_MAX) as usize;
             let value = Value { producer: self.number, sequence }.to_bytes(len);
-            builder = builder.push(None, Some(&value), 1_700_000_000_000);
+            builder = builder.push(None, Some(&value), now_ms);
         }
         let bytes = builder.producer(id, 0, first).build();
         Unacknowledged { partition, first, count, bytes }
