@@ -92,6 +92,18 @@ pub struct InvalidProducerEpoch {
     pub current: i16,
 }
 
+/// A marker of a coordinator that a newer one has replaced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("producer {producer_id}: coordinator epoch {received} is older than {current}")]
+pub struct CoordinatorFenced {
+    /// The producer.
+    pub producer_id: i64,
+    /// The marker's coordinator epoch.
+    pub received: i32,
+    /// The epoch that is known.
+    pub current: i32,
+}
+
 /// A partition that is out of service until a restart or a repair.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the partition is offline: {why}")]
@@ -131,8 +143,9 @@ pub enum AppendError {
         /// The magic byte.
         magic: u8,
     },
-    /// Caller's fault: a transactional batch of a transaction that this partition is not part of.
-    #[error("the batch is transactional, and no transaction was begun on this partition")]
+    /// Caller's fault: a transactional batch of a transaction that this partition is not known to be part of, or
+    /// one that is not transactional while its producer has an open transaction here.
+    #[error("the batch does not belong to the producer's transaction on this partition")]
     InvalidTransactionState,
     /// Caller's fault: idempotence.
     #[error(transparent)]
@@ -140,6 +153,9 @@ pub enum AppendError {
     /// Caller's fault: idempotence.
     #[error(transparent)]
     InvalidProducerEpoch(#[from] InvalidProducerEpoch),
+    /// Caller's fault: a coordinator that is not the coordinator any more.
+    #[error(transparent)]
+    CoordinatorFenced(#[from] CoordinatorFenced),
     /// Wait and retry: the disk is full or failed.
     #[error(transparent)]
     Storage(#[from] StorageError),

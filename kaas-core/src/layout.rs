@@ -65,17 +65,20 @@ pub enum SegmentFile {
     Index,
     /// Timestamp to offset.
     TimeIndex,
+    /// Aborted and open transactions.
+    TxnIndex,
 }
 
 impl SegmentFile {
     /// Every kind, the records first: without them the others mean nothing.
-    pub const ALL: [Self; 3] = [Self::Log, Self::Index, Self::TimeIndex];
+    pub const ALL: [Self; 4] = [Self::Log, Self::Index, Self::TimeIndex, Self::TxnIndex];
 
     fn extension(self) -> &'static str {
         match self {
             Self::Log => "log",
             Self::Index => "index",
             Self::TimeIndex => "timeindex",
+            Self::TxnIndex => "txnindex",
         }
     }
 }

@@ -67,8 +67,9 @@ pub use error::{
 };
 pub use ids::{InvalidTopicName, TOPIC_NAME_BYTES_MAX, TopicName};
 pub use log::{
-    AbortedTxn, AppendOptions, Appended, Isolation, Offsets, Origin, Partition, PendingAppend, Read,
-    ReadData, ReadSpec, SegmentStart, Slice, TimestampHit, Wake,
+    AbortedTxn, ActiveProducer, AppendOptions, Appended, CleaningFacts, Isolation, Offsets, Origin,
+    Partition, PendingAppend, Read, ReadData, ReadSpec, SegmentStart, Slice, TimestampHit, TxnProof,
+    VerificationGuard, Wake,
 };
 #[cfg(feature = "test-util")]
 pub use mutant::Mutant;

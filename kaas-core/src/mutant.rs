@@ -19,6 +19,8 @@ pub enum Mutant {
     VisibleBeforeSync,
     /// Segments are removed, and the request is answered, before the log's new start is durable.
     UnlinkBeforeStart,
+    /// Index files are used without a look at their checksums.
+    IndexTrusted,
 }
 
 /// The seeded bugs of one engine: none, unless a test asked for one.

@@ -139,7 +139,7 @@ fn a_pass_closes_what_is_old_and_an_idle_log_loses_its_last_segment() {
     bench.clock.advance(4000);
     assert_eq!(bench.retain(), 2, "both, the active one too");
     assert_eq!(bench.segments(), [0i64; 0]);
-    assert_eq!(bench.files(".deleted").len(), 6);
+    assert_eq!(bench.files(".deleted").len(), 8);
     let bench = bench.reopened();
     assert_eq!(bench.partition.offsets().log_end, 2, "offsets go on where they were");
     assert_eq!(bench.files(".deleted").len(), 0, "what a crash left is removed when the log is opened");

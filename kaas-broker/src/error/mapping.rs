@@ -18,6 +18,7 @@ pub fn append_code(error: &AppendError) -> ErrorCode {
         AppendError::InvalidTransactionState => ErrorCode::InvalidTxnState,
         AppendError::OutOfOrderSequence(_) => ErrorCode::OutOfOrderSequenceNumber,
         AppendError::InvalidProducerEpoch(_) => ErrorCode::InvalidProducerEpoch,
+        AppendError::CoordinatorFenced(_) => ErrorCode::TransactionCoordinatorFenced,
         AppendError::Storage(_) => ErrorCode::KafkaStorageError,
         AppendError::Offline(_) => ErrorCode::KafkaStorageError,
         AppendError::Fenced => ErrorCode::NotLeaderOrFollower,

@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 
 use super::producers::Undo;
 use super::segment::Segment;
+use super::verification::TxnProof;
 use crate::error::AppendError;
-use crate::record::{BATCH_OVERHEAD, BatchHeader};
+use crate::record::{BATCH_OVERHEAD, BatchHeader, EndTxnMarker};
 
 /// Who appends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +21,9 @@ pub enum Origin {
     /// A client's produce request.
     #[default]
     Client,
+    /// A transaction coordinator, which appends [end-transaction markers](crate::record::EndTxnMarker) and nothing
+    /// else.
+    Coordinator,
 }
 
 /// How to append.
@@ -30,6 +34,9 @@ pub struct AppendOptions {
     /// Whether message sets of magic 0 and 1 are taken, and converted to a record batch. That is work for the caller's
     /// thread, as is recompression.
     pub old_formats: bool,
+    /// Whether a client's transactional batch may begin a transaction here. Without it the engine refuses all but
+    /// those that go on with an open one.
+    pub transaction: TxnProof,
 }
 
 /// Where a batch went.
@@ -90,6 +97,7 @@ pub(crate) struct PendingBatch {
     pub(crate) header: BatchHeader,
     pub(crate) head_bytes: [u8; BATCH_OVERHEAD],
     pub(crate) body: Bytes,
+    pub(super) marker: Option<EndTxnMarker>,
     pub(super) undo: Option<Undo>,
     pub(super) waiter: Waiter,
     pub(super) result: Appended,

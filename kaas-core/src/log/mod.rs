@@ -1,11 +1,14 @@
 //! One partition's log: segments, indexes, producer state, recovery, reading and writing.
 
+mod aborted;
 mod append;
 mod checkpoint;
 mod claim;
+mod epochs;
 mod index;
 mod log_start;
 mod partition;
+mod producer;
 mod producers;
 mod read;
 mod recover;
@@ -16,13 +19,19 @@ mod segment;
 mod state;
 mod sweep;
 mod timestamps;
+mod txn_index;
+mod verification;
 mod wake;
 mod writer;
 
+pub use aborted::CleaningFacts;
 pub use append::{AppendOptions, Appended, Offsets, Origin, PendingAppend};
 pub use partition::Partition;
-pub use read::{AbortedTxn, Isolation, Read, ReadData, ReadSpec, Slice};
+pub use producers::ActiveProducer;
+pub use read::{Isolation, Read, ReadData, ReadSpec, Slice};
 pub use timestamps::{SegmentStart, TimestampHit};
+pub use txn_index::AbortedTxn;
+pub use verification::{TxnProof, VerificationGuard};
 pub use wake::Wake;
 
 pub(crate) use append::Group;

@@ -12,10 +12,11 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::append::{AppendOptions, Appended, Group, Offsets, Origin, PendingAppend, PendingBatch};
-use super::producers::Producers;
+use super::producers::{ActiveProducer, Expiry, Producers};
 use super::recover::Recovered;
 use super::segment::Segment;
 use super::state::{State, Status};
+use super::verification::VerificationGuard;
 use super::wake::{Wake, wake_all};
 use super::writer::{Writer, Written};
 use crate::clock::Clock;
@@ -23,7 +24,7 @@ use crate::config::{FLUSH_NEVER, LogConfig};
 use crate::engine::{CommitQueue, Fence};
 use crate::error::{AppendError, Offline, ReadError};
 use crate::mutant::Mutants;
-use crate::record::{validate, validate_any};
+use crate::record::{validate, validate_any, validate_marker};
 use crate::volume::Volume;
 
 /// One partition of a topic. Handles are shared; all methods take `&self`.
@@ -114,13 +115,17 @@ impl Partition {
     /// # Errors
     /// [`AppendError`]: the batch was not appended.
     pub fn append(&self, batches: Bytes, options: AppendOptions) -> Result<PendingAppend, AppendError> {
-        let AppendOptions { origin: Origin::Client, old_formats } = options;
-        let now_ms = self.clock.now_ms();
+        let AppendOptions { origin, old_formats, transaction } = options;
+        let expiry = self.expiry();
         let config = self.config.load();
-        let validate = if old_formats { validate_any } else { validate };
-        let batch = validate(&batches, &config, now_ms)?;
+        let validate = match origin {
+            Origin::Coordinator => validate_marker,
+            Origin::Client if old_formats => validate_any,
+            Origin::Client => validate,
+        };
+        let batch = validate(&batches, &config, expiry.now_ms)?;
         let (waiter, receiver) = oneshot::channel();
-        let wake_loop = self.state.lock().enqueue(batch, now_ms, self.producer_expiration_ms, waiter)?;
+        let wake_loop = self.state.lock().enqueue(batch, transaction, expiry, waiter)?;
         if wake_loop && !self.commit_here(&config) {
             self.queue.dirty(self.key)?;
         }
@@ -172,17 +177,39 @@ impl Partition {
     /// of the next; `(-1, -1)` for an epoch that has not begun.
     pub fn end_offset_for_epoch(&self, epoch: i32) -> (i32, i64) {
         let state = self.state.lock();
-        if epoch == state.epoch {
-            return (epoch, state.log_end);
+        state.epochs.end_of(epoch, state.log_end).unwrap_or((-1, -1))
+    }
+
+    /// The epoch of the leader that stored the record at `offset`, or would store it; `None` below the log start.
+    pub fn epoch_at(&self, offset: i64) -> Option<i32> {
+        self.state.lock().epochs.epoch_at(offset)
+    }
+
+    /// The producers that could still append, by id: idempotent ones within `producer.id.expiration.ms` of their last
+    /// batch, and all with an open transaction.
+    pub fn active_producers(&self) -> Vec<ActiveProducer> {
+        let expiry = self.expiry();
+        self.state.lock().producers.active(expiry)
+    }
+
+    /// Before a transactional batch: what to ask the coordinator under, or `None` when the producer's transaction is
+    /// open here already and there is nothing to ask (KIP-890). `first_sequence` is that of the batch.
+    pub fn begin_verification(
+        &self,
+        producer_id: i64,
+        producer_epoch: i16,
+        first_sequence: i32,
+    ) -> Option<VerificationGuard> {
+        let expiry = self.expiry();
+        let mut state = self.state.lock();
+        if state.producers.is_in_transaction(producer_id) {
+            return None;
         }
-        let next = state.epochs.partition_point(|(known, _)| *known <= epoch);
-        match (epoch < 0, state.epochs.get(next)) {
-            (true, _) | (_, None) => (-1, -1),
-            (false, Some((_, start))) => match next.checked_sub(1) {
-                Some(floor) => (state.epochs[floor].0, *start),
-                None => (epoch, *start),
-            },
-        }
+        Some(state.verifications.ask(producer_id, producer_epoch, first_sequence, expiry))
+    }
+
+    fn expiry(&self) -> Expiry {
+        Expiry { now_ms: self.clock.now_ms(), expiration_ms: self.producer_expiration_ms }
     }
 
     pub(crate) fn new(parts: PartitionParts) -> Self {
@@ -267,6 +294,14 @@ impl Partition {
         producers
     }
 
+    /// The transactions that are open at the high watermark: producer id and first offset.
+    pub(crate) fn committed_open_transactions(&self) -> Vec<(i64, i64)> {
+        if self.state.lock().producers.first_unstable().is_none() {
+            return Vec::new();
+        }
+        self.committed_producers().open_transactions().collect()
+    }
+
     /// Makes a committed group visible and acknowledges it. True when more is pending.
     pub(crate) fn publish(&self, group: Group) -> bool {
         let mut state = self.state.lock();
@@ -315,7 +350,7 @@ impl Partition {
         state.recent_ends.clear();
         state.epoch = epoch;
         let start = state.high_watermark;
-        state.epochs.push((epoch, start));
+        state.epochs.begin(epoch, start);
         if matches!(state.status, Status::Suspended) {
             state.status = Status::Online;
         }

@@ -1,41 +1,18 @@
-//! Idempotent producers (KIP-98, KIP-360): what was appended last, per producer id.
+//! The producers of a partition (KIP-98, KIP-360): what each appended last, and which transactions are open.
 //!
 //! Pure: the caller holds the lock and does the I/O. Each append hands back what it replaced, so that a
 //! failed write can be undone exactly.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{AppendError, InvalidProducerEpoch, OutOfOrderSequence};
-use crate::record::BatchHeader;
-
-/// Batches remembered per producer: Kafka's clients have at most five requests in flight.
-const BATCHES_KEPT: usize = 5;
+use super::producer::{AppendedBatch, Producer};
+use crate::error::{AppendError, CoordinatorFenced, InvalidProducerEpoch, OutOfOrderSequence};
+use crate::record::{BatchHeader, EndTxnMarker};
 
 /// Below this many producers nobody is searched for expired ones.
 const EXPIRE_MIN: usize = 1024;
-
-/// One appended batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct AppendedBatch {
-    pub(crate) first_sequence: i32,
-    pub(crate) last_sequence: i32,
-    pub(crate) base_offset: i64,
-    pub(crate) last_offset: i64,
-    pub(crate) timestamp: i64,
-}
-
-/// What is known about one producer. `Copy`, so that undoing is a plain store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "StoredProducer", from = "StoredProducer")]
-pub(crate) struct Producer {
-    epoch: i16,
-    last_append_ms: i64,
-    kept: u8,
-    /// The last `kept` batches, oldest first.
-    batches: [AppendedBatch; BATCHES_KEPT],
-}
 
 /// What an append replaced.
 #[derive(Debug, Clone, Copy)]
@@ -51,56 +28,68 @@ pub(crate) enum Verdict {
     Duplicate(AppendedBatch),
 }
 
+/// Who counts as known: whoever appended within `expiration_ms` (`producer.id.expiration.ms`) before `now_ms`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expiry {
+    pub(crate) now_ms: i64,
+    pub(crate) expiration_ms: i64,
+}
+
+/// What the coordinator's word on a producer allows; see [`super::verification`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Grant {
+    /// Whether a transaction may begin here.
+    pub(crate) may_begin: bool,
+    /// The least sequence number that was asked for: a later one may not come first.
+    pub(crate) lowest_sequence: Option<i32>,
+}
+
+/// A producer that could still append, as `DescribeProducers` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActiveProducer {
+    /// Its id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// The last sequence number of that epoch, or -1.
+    pub last_sequence: i32,
+    /// The timestamp of its last batch or marker, milliseconds; -1 when that has none.
+    pub last_timestamp: i64,
+    /// The epoch of the coordinator that last decided a transaction of it, or -1.
+    pub coordinator_epoch: i32,
+    /// Where its open transaction begins in this partition.
+    pub txn_first_offset: Option<i64>,
+    /// The last offset of its newest batch; `None` when all that is known of its epoch is a marker.
+    pub last_offset: Option<i64>,
+}
+
 /// All producers of one partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "StoredProducers", from = "StoredProducers")]
 pub(crate) struct Producers {
     by_id: HashMap<i64, Producer>,
-    #[serde(skip)]
+    /// First offset of every open transaction, and whose it is.
+    open: BTreeMap<i64, i64>,
+    /// First offset of every transaction whose marker is not visible yet, and the marker's.
+    deciding: BTreeMap<i64, i64>,
     expire_at: usize,
 }
 
-/// A producer as it is stored: epoch, last append, and per batch its sequences, offsets and timestamp.
 #[derive(Serialize, Deserialize)]
-struct StoredProducer(i16, i64, Vec<(i32, i32, i64, i64, i64)>);
+struct StoredProducers {
+    by_id: HashMap<i64, Producer>,
+}
 
-impl From<Producer> for StoredProducer {
-    fn from(producer: Producer) -> Self {
-        let stored = |batch: &AppendedBatch| {
-            let AppendedBatch { first_sequence, last_sequence, base_offset, last_offset, timestamp } = *batch;
-            (first_sequence, last_sequence, base_offset, last_offset, timestamp)
-        };
-        Self(producer.epoch, producer.last_append_ms, producer.batches().iter().map(stored).collect())
+impl From<Producers> for StoredProducers {
+    fn from(producers: Producers) -> Self {
+        Self { by_id: producers.by_id }
     }
 }
 
-impl From<StoredProducer> for Producer {
-    fn from(StoredProducer(epoch, last_append_ms, stored): StoredProducer) -> Self {
-        let mut producer = Self { epoch, last_append_ms, kept: 0, batches: Default::default() };
-        for (first_sequence, last_sequence, base_offset, last_offset, timestamp) in stored {
-            producer.remember(AppendedBatch {
-                first_sequence,
-                last_sequence,
-                base_offset,
-                last_offset,
-                timestamp,
-            });
-        }
-        producer
-    }
-}
-
-impl Producer {
-    fn remember(&mut self, batch: AppendedBatch) {
-        if usize::from(self.kept) >= BATCHES_KEPT {
-            self.batches.rotate_left(1);
-            self.kept = BATCHES_KEPT as u8 - 1;
-        }
-        self.batches[usize::from(self.kept)] = batch;
-        self.kept += 1;
-    }
-
-    fn batches(&self) -> &[AppendedBatch] {
-        &self.batches[..usize::from(self.kept).min(BATCHES_KEPT)]
+impl From<StoredProducers> for Producers {
+    fn from(StoredProducers { by_id }: StoredProducers) -> Self {
+        let open = by_id.iter().filter_map(|(id, known)| Some((known.txn_first_offset?, *id))).collect();
+        Self { by_id, open, ..Self::default() }
     }
 }
 
@@ -109,175 +98,177 @@ impl Producers {
         self.by_id.is_empty()
     }
 
-    /// Whether the batch may be appended, was appended before, or breaks the sequence.
-    pub(crate) fn check(&self, header: &BatchHeader) -> Result<Verdict, AppendError> {
-        let producer_id = header.producer_id;
-        let Some(known) = (producer_id >= 0).then(|| self.by_id.get(&producer_id)).flatten() else {
-            // A producer that is not known, or not any more, may start anywhere.
-            return Ok(Verdict::Append);
-        };
-        let received = header.producer_epoch;
-        if received < known.epoch {
-            return Err(InvalidProducerEpoch { producer_id, received, current: known.epoch }.into());
-        }
-        let first = header.base_sequence;
-        if received > known.epoch {
-            return match first {
-                0 => Ok(Verdict::Append),
-                _ => Err(OutOfOrderSequence { producer_id, received: first, last: -1 }.into()),
-            };
-        }
-        let last = last_sequence(header);
-        let same = |batch: &&AppendedBatch| batch.first_sequence == first && batch.last_sequence == last;
-        if let Some(batch) = known.batches().iter().find(same) {
-            return Ok(Verdict::Duplicate(*batch));
-        }
-        match known.batches().last() {
-            Some(batch) if first != add_sequence(batch.last_sequence, 1) => {
-                Err(OutOfOrderSequence { producer_id, received: first, last: batch.last_sequence }.into())
-            }
-            _ => Ok(Verdict::Append),
-        }
+    /// Where the oldest transaction begins that is open, or whose marker is not visible yet.
+    pub(crate) fn first_unstable(&self) -> Option<i64> {
+        let first = |offsets: &BTreeMap<i64, i64>| offsets.first_key_value().map(|(first, _)| *first);
+        first(&self.open).into_iter().chain(first(&self.deciding)).min()
     }
 
-    /// Remembers a batch that [`check`](Self::check) let pass. The header carries its final offsets.
-    pub(crate) fn append(&mut self, header: &BatchHeader, now_ms: i64) -> Option<Undo> {
-        if header.producer_id < 0 {
+    /// The open transactions: producer id and first offset.
+    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.open.iter().map(|(first, id)| (*id, *first))
+    }
+
+    /// Whether the producer has an open transaction.
+    pub(crate) fn is_in_transaction(&self, producer_id: i64) -> bool {
+        self.by_id.get(&producer_id).is_some_and(|known| known.txn_first_offset.is_some())
+    }
+
+    /// Those that are not expired, by id.
+    pub(crate) fn active(&self, expiry: Expiry) -> Vec<ActiveProducer> {
+        let shown = |(id, known): (&i64, &Producer)| ActiveProducer {
+            producer_id: *id,
+            producer_epoch: known.epoch,
+            last_sequence: known.last_sequence(),
+            last_timestamp: known.last_timestamp,
+            coordinator_epoch: known.coordinator_epoch,
+            txn_first_offset: known.txn_first_offset,
+            last_offset: known.last_batch().map(|batch| batch.last_offset),
+        };
+        let mut active: Vec<_> = self.by_id.iter().filter(|(_, p)| expiry.counts(p)).map(shown).collect();
+        active.sort_unstable_by_key(|producer| producer.producer_id);
+        active
+    }
+
+    /// Whether a client's batch may be appended, was appended before, or must be refused; the order of the checks
+    /// is Kafka's.
+    pub(crate) fn check(
+        &self,
+        header: &BatchHeader,
+        grant: Grant,
+        expiry: Expiry,
+    ) -> Result<Verdict, AppendError> {
+        let producer_id = header.producer_id;
+        if producer_id < 0 {
+            let nobodys = header.is_transactional();
+            return if nobodys { Err(AppendError::InvalidTransactionState) } else { Ok(Verdict::Append) };
+        }
+        // A producer that is not known, or not any more, may start anywhere.
+        let known = self.by_id.get(&producer_id).filter(|known| expiry.counts(known));
+        if let Some(original) = known.and_then(|known| known.duplicate(header)) {
+            return Ok(Verdict::Duplicate(original));
+        }
+        let in_transaction = known.is_some_and(|known| known.txn_first_offset.is_some());
+        if header.is_transactional() && !in_transaction && !grant.may_begin {
+            return Err(AppendError::InvalidTransactionState);
+        }
+        if let Some(known) = known {
+            check_epoch(producer_id, header.producer_epoch, known)?;
+        }
+        let received = header.base_sequence;
+        let out_of_order =
+            |last: i32| Err(AppendError::from(OutOfOrderSequence { producer_id, received, last }));
+        if grant.lowest_sequence.is_some_and(|lowest| received > lowest) {
+            return out_of_order(known.map_or(-1, Producer::last_sequence));
+        }
+        if let Some(known) = known.filter(|known| !known.is_next(header.producer_epoch, received)) {
+            return out_of_order(if header.producer_epoch == known.epoch {
+                known.last_sequence()
+            } else {
+                -1
+            });
+        }
+        if in_transaction && !header.is_transactional() {
+            return Err(AppendError::InvalidTransactionState);
+        }
+        Ok(Verdict::Append)
+    }
+
+    /// Whether a coordinator's marker may be appended. One for a producer that is not known is.
+    pub(crate) fn check_marker(&self, marker: &EndTxnMarker) -> Result<(), AppendError> {
+        let Some(known) = self.by_id.get(&marker.producer_id) else { return Ok(()) };
+        check_epoch(marker.producer_id, marker.producer_epoch, known)?;
+        if marker.coordinator_epoch < known.coordinator_epoch {
+            return Err(CoordinatorFenced {
+                producer_id: marker.producer_id,
+                received: marker.coordinator_epoch,
+                current: known.coordinator_epoch,
+            }
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Remembers a batch that was let pass, or was found in the log. The header carries its final offsets.
+    pub(crate) fn append(
+        &mut self,
+        header: &BatchHeader,
+        marker: Option<&EndTxnMarker>,
+        expiry: Expiry,
+    ) -> Option<Undo> {
+        let producer_id = header.producer_id;
+        // A control batch without a marker was emptied by compaction: what it decided is gone as well.
+        if producer_id < 0 || (marker.is_none() && header.is_control()) {
             return None;
         }
-        let before = self.by_id.get(&header.producer_id).copied();
-        let mut after = match before {
-            Some(known) if known.epoch == header.producer_epoch => known,
-            _ => Producer {
-                epoch: header.producer_epoch,
-                last_append_ms: now_ms,
-                kept: 0,
-                batches: Default::default(),
-            },
+        let before = self.by_id.get(&producer_id).copied();
+        let known = before.filter(|known| expiry.counts(known));
+        let known = known.unwrap_or_else(|| Producer::new(header.producer_epoch));
+        let after = match marker {
+            Some(marker) => known.after_marker(header, marker, expiry.now_ms),
+            None => known.after_data(header, expiry.now_ms),
         };
-        after.remember(AppendedBatch {
-            first_sequence: header.base_sequence,
-            last_sequence: last_sequence(header),
-            base_offset: header.base_offset,
-            last_offset: header.last_offset(),
-            timestamp: header.max_timestamp,
-        });
-        after.last_append_ms = now_ms;
-        self.by_id.insert(header.producer_id, after);
-        Some(Undo { producer_id: header.producer_id, before })
+        match (known.txn_first_offset, after.txn_first_offset) {
+            (None, Some(first)) => drop(self.open.insert(first, producer_id)),
+            (Some(first), None) => {
+                self.open.remove(&first);
+                self.deciding.insert(first, header.base_offset);
+            }
+            _ => {}
+        }
+        self.by_id.insert(producer_id, after);
+        Some(Undo { producer_id, before })
     }
 
-    /// Takes back the newest append that has not been taken back.
-    pub(crate) fn undo(&mut self, undo: Undo) {
-        match undo.before {
-            Some(before) => self.by_id.insert(undo.producer_id, before),
-            None => self.by_id.remove(&undo.producer_id),
-        };
+    /// Takes back the newest append that has not been taken back, and that is not visible.
+    pub(crate) fn undo(&mut self, Undo { producer_id, before }: Undo) {
+        let now = self.by_id.remove(&producer_id);
+        let first = |producer: Option<Producer>| producer.and_then(|producer| producer.txn_first_offset);
+        match (first(before), first(now)) {
+            (None, Some(begun)) => drop(self.open.remove(&begun)),
+            (Some(decided), None) => {
+                self.deciding.remove(&decided);
+                self.open.insert(decided, producer_id);
+            }
+            _ => {}
+        }
+        if let Some(before) = before {
+            self.by_id.insert(producer_id, before);
+        }
     }
 
-    /// Forgets producers that have been silent for `expiration_ms`, when there are many more than after
-    /// the last time.
-    pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
+    /// Notes that everything below `high_watermark` is visible, markers included.
+    pub(crate) fn published(&mut self, high_watermark: i64) {
+        self.deciding.retain(|_, marker| *marker >= high_watermark);
+    }
+
+    /// Forgets producers that have been silent for too long, when there are many more than after the last time.
+    pub(crate) fn expire(&mut self, expiry: Expiry) {
         if self.by_id.len() < self.expire_at.max(EXPIRE_MIN) {
             return;
         }
-        self.by_id.retain(|_, known| now_ms.saturating_sub(known.last_append_ms) < expiration_ms);
+        self.by_id.retain(|_, known| expiry.counts(known));
         self.expire_at = self.by_id.len() * 2;
     }
 }
 
-fn last_sequence(header: &BatchHeader) -> i32 {
-    add_sequence(header.base_sequence, header.last_offset_delta)
+impl Expiry {
+    /// Nobody is expired: for the log as it was written.
+    pub(crate) fn never(now_ms: i64) -> Self {
+        Self { now_ms, expiration_ms: i64::MAX }
+    }
+
+    fn counts(self, known: &Producer) -> bool {
+        !known.is_expired(self.now_ms, self.expiration_ms)
+    }
 }
 
-/// Sequence numbers wrap from 2^31-1 to 0.
-fn add_sequence(sequence: i32, n: i32) -> i32 {
-    ((i64::from(sequence) + i64::from(n)) & i64::from(i32::MAX)) as i32
+fn check_epoch(producer_id: i64, received: i16, known: &Producer) -> Result<(), AppendError> {
+    if received < known.epoch {
+        return Err(InvalidProducerEpoch { producer_id, received, current: known.epoch }.into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::RecordBatchBuilder;
-
-    fn batch(id: i64, epoch: i16, sequence: i32, count: i32, offset: i64) -> BatchHeader {
-        let mut builder = RecordBatchBuilder::new().producer(id, epoch, sequence);
-        for _ in 0..count {
-            builder = builder.push(None, Some(b"v"), 0);
-        }
-        BatchHeader { base_offset: offset, ..BatchHeader::parse(&builder.build()).unwrap() }
-    }
-
-    fn is_order(result: Result<Verdict, AppendError>) -> bool {
-        matches!(result, Err(AppendError::OutOfOrderSequence(_)))
-    }
-
-    #[test]
-    fn the_last_five_batches_are_duplicates_and_an_older_one_is_out_of_order() {
-        let mut table = Producers::default();
-        for n in 0..7 {
-            let header = batch(1, 0, n * 2, 2, i64::from(n) * 2);
-            assert_eq!(table.check(&header).unwrap(), Verdict::Append);
-            table.append(&header, 0);
-        }
-        for n in 2..7 {
-            let Verdict::Duplicate(found) = table.check(&batch(1, 0, n * 2, 2, 99)).unwrap() else {
-                panic!("batch {n} is not known")
-            };
-            assert_eq!(found.base_offset, i64::from(n) * 2);
-        }
-        assert!(is_order(table.check(&batch(1, 0, 2, 2, 99))), "older than five");
-        assert!(is_order(table.check(&batch(1, 0, 4, 1, 99))), "same start, other end");
-        assert!(is_order(table.check(&batch(1, 0, 16, 1, 99))), "a gap");
-    }
-
-    #[test]
-    fn sequences_wrap_and_epochs_fence() {
-        let mut table = Producers::default();
-        let header = batch(1, 3, i32::MAX - 1, 3, 0);
-        assert_eq!(table.check(&header).unwrap(), Verdict::Append, "unknown producers start anywhere");
-        table.append(&header, 0);
-        assert_eq!(table.check(&batch(1, 3, 1, 1, 3)).unwrap(), Verdict::Append, "MAX-1, MAX, 0, then 1");
-        assert!(matches!(table.check(&batch(1, 2, 1, 1, 3)), Err(AppendError::InvalidProducerEpoch(_))));
-        assert!(is_order(table.check(&batch(1, 4, 1, 1, 3))), "a new epoch starts at 0");
-        assert_eq!(table.check(&batch(1, 4, 0, 1, 3)).unwrap(), Verdict::Append);
-    }
-
-    #[test]
-    fn undoing_restores_evicted_batches_and_epochs() {
-        let mut table = Producers::default();
-        for n in 0..5 {
-            table.append(&batch(1, 0, n, 1, i64::from(n)), 0);
-        }
-        let before = table.clone();
-        let undos: Vec<Undo> = [batch(1, 0, 5, 1, 5), batch(1, 1, 0, 1, 6), batch(2, 0, 0, 1, 7)]
-            .iter()
-            .filter_map(|header| table.append(header, 0))
-            .collect();
-        assert_ne!(table, before);
-        for undo in undos.into_iter().rev() {
-            table.undo(undo);
-        }
-        assert_eq!(table, before);
-    }
-
-    #[test]
-    fn a_stored_table_is_the_same_table() {
-        let mut table = Producers::default();
-        for n in 0..9 {
-            table.append(&batch(i64::from(n % 2), 1, n, 1, i64::from(n)), i64::from(n));
-        }
-        let stored = serde_json::to_value(&table).unwrap();
-        assert_eq!(serde_json::from_value::<Producers>(stored).unwrap(), table);
-    }
-
-    #[test]
-    fn silent_producers_are_forgotten() {
-        let mut table = Producers::default();
-        for id in 0..EXPIRE_MIN as i64 {
-            table.append(&batch(id, 0, 0, 1, id), id);
-        }
-        table.expire(1100, 100);
-        assert_eq!(table.by_id.len(), EXPIRE_MIN - 1001);
-    }
-}
+mod tests;

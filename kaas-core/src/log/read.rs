@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::index::Index;
 use super::partition::Partition;
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
 use super::state::State;
+use super::txn_index::AbortedTxn;
 use crate::error::{OffsetOutOfRange, ReadError, StorageError};
 use crate::layout::SegmentFile;
+use crate::mutant::Mutant;
 use crate::volume::VolumeFile;
 
 /// Rolled segments of one partition that are kept open for readers.
@@ -46,15 +49,6 @@ pub struct ReadSpec {
     /// Whether the call may wait for the disk; if so it also brings the result into memory, so that a
     /// `sendfile` of it does not wait either.
     pub blocking: bool,
-}
-
-/// An aborted transaction that overlaps what was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AbortedTxn {
-    /// The producer.
-    pub producer_id: i64,
-    /// The transaction's first offset in this partition.
-    pub first_offset: i64,
 }
 
 /// Stored bytes: whole batches, of which the last may be cut off.
@@ -137,7 +131,8 @@ pub struct ReadData {
     pub last_stable: i64,
     /// Everything below is visible.
     pub high_watermark: i64,
-    /// For [`Isolation::ReadCommitted`]: the aborted transactions among the records, by first offset.
+    /// For [`Isolation::ReadCommitted`]: the aborted transactions that have records in the slice, or a little behind
+    /// it, in the order of their markers.
     pub aborted: Vec<AbortedTxn>,
 }
 
@@ -150,7 +145,15 @@ pub enum Read {
     Data(ReadData),
 }
 
+/// Bytes that were found, and where.
+struct Found {
+    slice: Slice,
+    place: Place,
+    end_position: u64,
+}
+
 /// A place in the log, found under the lock.
+#[derive(Clone)]
 pub(super) struct Place {
     pub(super) segment: Arc<Segment>,
     /// Bytes of the segment that may be seen, if known.
@@ -202,37 +205,73 @@ impl Partition {
             Isolation::ReadUncommitted => offsets.high_watermark,
             Isolation::ReadCommitted => offsets.last_stable,
         };
-        let slice = match place {
-            Some(place) if spec.offset < limit => self.read_from(place, spec)?,
-            _ => Slice::Empty,
+        let below = (limit < offsets.high_watermark).then_some(limit);
+        let found = match place {
+            Some(place) if spec.offset < limit => self.read_from(place, spec, below)?,
+            _ => None,
+        };
+        let (slice, aborted) = match found {
+            None => (Slice::Empty, Vec::new()),
+            Some(found) => {
+                let aborted = match spec.isolation {
+                    Isolation::ReadUncommitted => Vec::new(),
+                    Isolation::ReadCommitted => self.aborted_among(&found, spec, limit)?,
+                };
+                (found.slice, aborted)
+            }
         };
         Ok(ReadData {
             slice,
             log_start: offsets.log_start,
             last_stable: offsets.last_stable,
             high_watermark: offsets.high_watermark,
-            aborted: Vec::new(),
+            aborted,
         })
     }
 
-    fn read_from(&self, mut place: Place, spec: &ReadSpec) -> Result<Slice, Stop> {
+    /// The aborted transactions among what was found below `limit`.
+    fn aborted_among(&self, found: &Found, spec: &ReadSpec, limit: i64) -> Result<Vec<AbortedTxn>, Stop> {
+        let place = found.place.clone();
+        let (file, end) = self.open_segment(&place, spec.blocking)?;
+        let behind = |index: &Index| index.offset_behind(found.end_position);
+        let upper = self.with_index(&place.segment, &*file, end, spec.blocking, behind)?;
+        let upper = upper.or(place.next).unwrap_or(limit).min(limit);
+        self.aborted_between(place, spec.offset, upper, spec.blocking)
+    }
+
+    /// Finds the batch that contains the offset, and cuts from there; only what begins before `below`.
+    fn read_from(
+        &self,
+        mut place: Place,
+        spec: &ReadSpec,
+        below: Option<i64>,
+    ) -> Result<Option<Found>, Stop> {
         loop {
             let (file, end) = self.open_segment(&place, spec.blocking)?;
+            let mut visible = end;
+            if let Some(offset) = below.filter(|below| place.next.is_none_or(|next| *below < next)) {
+                let here = Place { exact: None, ..place.clone() };
+                let first_hidden = self.locate(&here, &*file, end, &ReadSpec { offset, ..*spec })?;
+                visible = first_hidden.map_or(end, |(position, _)| position);
+            }
             if let Some((position, first_bytes)) = self.locate(&place, &*file, end, spec)? {
                 let wanted = spec.bytes_max as u64;
                 if !spec.at_least_one_batch && wanted < first_bytes {
                     // A part of the first batch is of no use to anyone.
-                    return Ok(Slice::Empty);
+                    return Ok(None);
                 }
                 let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
-                let len = wanted.min(end - position).min(u64::from(u32::MAX));
-                return cut(&file, position, len as u32, spec.blocking);
+                let len = wanted.min(visible.saturating_sub(position)).min(u64::from(u32::MAX));
+                let slice = cut(&file, position, len as u32, spec.blocking)?;
+                return Ok(Some(Found { slice, place, end_position: position + len }));
             }
             // The offset lies in a gap at the end of this segment.
-            let Some(next) = place.next else { return Ok(Slice::Empty) };
+            let Some(next) = place.next.filter(|next| below.is_none_or(|below| *next < below)) else {
+                return Ok(None);
+            };
             match self.with_readable(|state| state.place(next)).map_err(Stop::Error)? {
                 Some(following) => place = following,
-                None => return Ok(Slice::Empty),
+                None => return Ok(None),
             }
         }
     }
@@ -259,7 +298,7 @@ impl Partition {
         Ok((file, end))
     }
 
-    fn unopened(&self, segment: &Arc<Segment>, error: StorageError) -> Stop {
+    pub(super) fn unopened(&self, segment: &Arc<Segment>, error: StorageError) -> Stop {
         let is_there = |state: &mut State| state.segments.iter().any(|other| Arc::ptr_eq(other, segment));
         match self.with_readable(is_there) {
             Ok(false) => Stop::Removed,
@@ -296,17 +335,53 @@ impl Partition {
             let header = scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?;
             return Ok(header.map(|(_, header)| (position, header.size as u64)));
         }
-        let start = self
-            .with_index(&place.segment, file, end, spec.blocking, |index| index.position_of(spec.offset))?;
+        let look = |index: &Index| index.position_of(spec.offset);
+        let start = self.with_index(&place.segment, file, end, spec.blocking, look)?;
+        match self.walk(place, file, start, end, spec) {
+            Err(Walk::Astray) if place.is_last => {
+                let segment = place.segment.path(SegmentFile::Index);
+                let why = "no batch where the index says".to_owned();
+                Err(Stop::Error(ReadError::Damaged { segment, position: start, why }))
+            }
+            Err(Walk::Astray) if !spec.blocking => Err(Stop::WouldBlock),
+            Err(Walk::Astray) => {
+                let interval_bytes = self.config().index_interval_bytes;
+                let rebuilt = place.segment.rebuild_index(file, end, interval_bytes);
+                rebuilt.map_err(|error| Stop::scan(&place.segment, error))?;
+                // From the beginning nothing leads astray.
+                self.walk(place, file, 0, end, spec).map_err(Walk::into_stop)
+            }
+            walked => walked.map_err(Walk::into_stop),
+        }
+    }
+
+    /// Walks from `start`, which an index gave, to the batch that contains the offset.
+    fn walk(
+        &self,
+        place: &Place,
+        file: &dyn VolumeFile,
+        start: u64,
+        end: u64,
+        spec: &ReadSpec,
+    ) -> Result<Option<(u64, u64)>, Walk> {
+        let checked = start > 0 && !self.mutants.has(Mutant::IndexTrusted);
         let mut scanner = Scanner::new(file, start, end, spec.blocking);
-        while let Some((position, header)) =
-            scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
-        {
+        loop {
+            let (position, header) = match scanner.next_header() {
+                Ok(None) => return Ok(None),
+                Ok(Some(found)) => found,
+                Err(ScanError::Bad { position, .. }) if checked && position == start => {
+                    return Err(Walk::Astray);
+                }
+                Err(error) => return Err(Walk::Stop(Stop::scan(&place.segment, error))),
+            };
+            if checked && position == start && header.base_offset > spec.offset {
+                return Err(Walk::Astray);
+            }
             if header.last_offset() >= spec.offset {
                 return Ok(Some((position, header.size as u64)));
             }
         }
-        Ok(None)
     }
 
     pub(super) fn with_index<T>(
@@ -315,7 +390,7 @@ impl Partition {
         file: &dyn VolumeFile,
         end: u64,
         blocking: bool,
-        look: impl Fn(&super::index::Index) -> T,
+        look: impl Fn(&Index) -> T,
     ) -> Result<T, Stop> {
         loop {
             if let Some(index) = segment.index().as_ref() {
@@ -339,7 +414,39 @@ pub(super) enum Stop {
     Error(ReadError),
 }
 
+/// Why a walk from a place that an index gave stopped.
+enum Walk {
+    /// The index was wrong.
+    Astray,
+    Stop(Stop),
+}
+
+impl Walk {
+    fn into_stop(self) -> Stop {
+        match self {
+            Self::Stop(stop) => stop,
+            Self::Astray => Stop::WouldBlock.into_error().into(),
+        }
+    }
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        Self::Error(error)
+    }
+}
+
 impl Stop {
+    /// For those who may wait and hold no segment that could be removed meanwhile.
+    pub(super) fn into_error(self) -> ReadError {
+        match self {
+            Self::Error(error) => error,
+            Self::WouldBlock | Self::Removed => {
+                ReadError::Storage(std::io::Error::from(std::io::ErrorKind::WouldBlock).into())
+            }
+        }
+    }
+
     pub(super) fn scan(segment: &Segment, error: ScanError) -> Self {
         match error {
             ScanError::WouldBlock => Self::WouldBlock,

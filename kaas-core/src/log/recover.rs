@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::checkpoint::{self, Checkpoint};
 use super::claim::{self, Claim, Seal};
 use super::log_start;
-use super::producers::Producers;
+use super::producers::{Expiry, Producers};
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
 use super::sweep::sweep;
@@ -18,7 +18,7 @@ use super::writer::GROUP_BYTES_MAX;
 use crate::error::{Offline, StorageError};
 use crate::layout::{SegmentFile, SegmentName, parse_claim, parse_producers};
 use crate::mutant::{Mutant, Mutants};
-use crate::record::{BATCH_OVERHEAD, BatchHeader, batch_crc};
+use crate::record::{BATCH_OVERHEAD, BatchHeader, EndTxnMarker, batch_crc};
 use crate::volume::{Access, Volume, VolumeFile, read_exact_at};
 
 /// Epoch of a partition that nobody has claimed.
@@ -88,7 +88,7 @@ pub(crate) fn recover(
     };
     let chain = Chain::load(context.volume, dir, &names)?;
     let marked = log_start::greatest(&names).unwrap_or(0);
-    let mut segments = chain.visible(dir, &names)?;
+    let mut segments = chain.visible(dir, &names, context.mutants)?;
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
     segments.drain(..dead);
     let checkpoint = if segments.is_empty() { None } else { checkpoint::load(context.volume, dir)? };
@@ -180,7 +180,12 @@ impl Chain {
     }
 
     /// The segments that exist by the chain's word, in order; the last of a sealed epoch has its length.
-    fn visible(&self, dir: &Arc<str>, names: &[String]) -> Result<Vec<Arc<Segment>>, RecoverError> {
+    fn visible(
+        &self,
+        dir: &Arc<str>,
+        names: &[String],
+        mutants: Mutants,
+    ) -> Result<Vec<Arc<Segment>>, RecoverError> {
         let mut found: Vec<SegmentName> =
             names.iter().filter_map(|name| SegmentName::parse_log(name)).collect();
         found.sort_unstable();
@@ -201,7 +206,7 @@ impl Chain {
             if segments.last().is_some_and(|last| last.base_offset() == name.base_offset) {
                 return Err(damaged(format!("two segments start at offset {}", name.base_offset)));
             }
-            segments.push(Arc::new(Segment::closed(Arc::clone(dir), name, len)));
+            segments.push(Arc::new(Segment::closed(Arc::clone(dir), name, len, mutants)));
         }
         Ok(segments)
     }
@@ -352,8 +357,11 @@ impl Recovery<'_> {
             loop {
                 match scanner.next_batch() {
                     Ok(None) => break,
-                    Ok(Some((_, header, _))) if header.base_offset >= from => {
-                        producers.append(&header, self.context.now_ms);
+                    Ok(Some((position, header, bytes))) if header.base_offset >= from => {
+                        let marker = EndTxnMarker::read(&header, bytes)
+                            .map_err(|error| damaged(format!("{path} at byte {position}: {error}")))?;
+                        producers.append(&header, marker.as_ref(), Expiry::never(self.context.now_ms));
+                        producers.published(header.next_offset());
                     }
                     Ok(Some(_)) => {}
                     Err(ScanError::Storage(error)) => return Err(error.into()),

@@ -66,11 +66,7 @@ impl State {
             return;
         }
         self.log_start = offset;
-        let current = self.epochs.partition_point(|(_, start)| *start <= offset);
-        self.epochs.drain(..current.saturating_sub(1));
-        if let Some((_, start)) = self.epochs.first_mut() {
-            *start = (*start).max(offset);
-        }
+        self.epochs.truncate_below(offset);
     }
 
     /// Takes segments out of the log; readers that have one go on with it.

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::error::StorageError;
-use crate::record::{BATCH_OVERHEAD, BatchHeader, batch_crc};
+use crate::record::{BATCH_OVERHEAD, BatchHeader, EndTxnMarker, batch_crc};
 use crate::volume::VolumeFile;
 
 /// Bytes fetched at a time; most header walks are served by one such read per index interval.
@@ -72,16 +72,33 @@ impl<'a> Scanner<'a> {
     /// The next batch, its checksum verified, and all of its bytes.
     pub(crate) fn next_batch(&mut self) -> Result<Option<Whole<'_>>, ScanError> {
         let Some((at, header)) = self.next_header()? else { return Ok(None) };
-        let bytes = self.bytes(at, header.size)?;
-        let computed = batch_crc(bytes);
-        if computed != header.crc {
-            let why = format!("stored checksum {:#x}, computed {computed:#x}", header.crc);
+        if let Err(error) = self.verified(at, &header) {
             self.position = at;
-            return Err(ScanError::Bad { position: at, why });
+            return Err(error);
         }
         // Fetched again only to end the borrow that the error path needed; it is in the window.
         let bytes = self.bytes(at, header.size)?;
         Ok(Some((at, header, bytes)))
+    }
+
+    /// The marker in a batch that was just passed, verified; `None` in any other.
+    pub(crate) fn verified_marker(
+        &mut self,
+        at: u64,
+        header: &BatchHeader,
+    ) -> Result<Option<EndTxnMarker>, ScanError> {
+        let marker = EndTxnMarker::read(header, self.verified(at, header)?);
+        marker.map_err(|error| ScanError::Bad { position: at, why: error.to_string() })
+    }
+
+    fn verified(&mut self, at: u64, header: &BatchHeader) -> Result<&[u8], ScanError> {
+        let bytes = self.bytes(at, header.size)?;
+        let computed = batch_crc(bytes);
+        if computed != header.crc {
+            let why = format!("stored checksum {:#x}, computed {computed:#x}", header.crc);
+            return Err(ScanError::Bad { position: at, why });
+        }
+        Ok(bytes)
     }
 
     fn bytes(&mut self, at: u64, len: usize) -> Result<&[u8], ScanError> {

@@ -7,9 +7,11 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::index::Index;
 use super::scan::{ScanError, Scanner};
+use super::txn_index::TxnIndex;
 use crate::error::StorageError;
 use crate::layout::{SegmentFile, SegmentName};
-use crate::volume::{Access, Volume, VolumeFile, read_file, replace_file};
+use crate::mutant::{Mutant, Mutants};
+use crate::volume::{Access, Volume, VolumeFile, read_file, replace_cache};
 
 /// The visible length is that of the file, which has not been opened yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -24,6 +26,8 @@ pub(crate) struct Segment {
     visible: AtomicU64,
     file: Mutex<Option<Arc<dyn VolumeFile>>>,
     index: RwLock<Option<Index>>,
+    txns: RwLock<Option<TxnIndex>>,
+    mutants: Mutants,
     measured: Mutex<Option<Measures>>,
 }
 
@@ -40,27 +44,32 @@ pub(crate) struct Measures {
 
 impl Segment {
     /// A segment whose file has not been looked at; `len` when a seal or a scan has told its length.
-    pub(crate) fn closed(dir: Arc<str>, name: SegmentName, len: Option<u64>) -> Self {
+    pub(crate) fn closed(dir: Arc<str>, name: SegmentName, len: Option<u64>, mutants: Mutants) -> Self {
         Self {
             name,
             dir,
             visible: AtomicU64::new(len.unwrap_or(UNKNOWN)),
             file: Mutex::new(None),
             index: RwLock::new(None),
+            txns: RwLock::new(None),
+            mutants,
             measured: Mutex::new(None),
         }
     }
 
-    /// A segment that was just created: empty, open, with an empty index.
-    pub(crate) fn created(dir: Arc<str>, name: SegmentName, file: Arc<dyn VolumeFile>) -> Self {
-        Self {
-            name,
-            dir,
-            visible: AtomicU64::new(0),
-            file: Mutex::new(Some(file)),
-            index: RwLock::new(Some(Index::new(name.base_offset))),
-            measured: Mutex::new(None),
-        }
+    /// A segment that was just created: empty, open, with empty indexes. `open` are the transactions before it.
+    pub(crate) fn created(
+        dir: Arc<str>,
+        name: SegmentName,
+        file: Arc<dyn VolumeFile>,
+        open: Vec<(i64, i64)>,
+        mutants: Mutants,
+    ) -> Self {
+        let segment = Self::closed(dir, name, Some(0), mutants);
+        *segment.file.lock() = Some(file);
+        *segment.index.write() = Some(Index::new(name.base_offset));
+        *segment.txns.write() = Some(TxnIndex::new(name.base_offset, open));
+        segment
     }
 
     pub(crate) fn name(&self) -> SegmentName {
@@ -89,6 +98,23 @@ impl Segment {
         self.file.lock().clone()
     }
 
+    /// The file and its visible bytes; a descriptor that was not open is not kept. May block.
+    pub(crate) fn look(&self, volume: &dyn Volume) -> Result<(Arc<dyn VolumeFile>, u64), StorageError> {
+        let file = match self.opened() {
+            Some(file) => file,
+            None => volume.open(&self.path(SegmentFile::Log), Access::Read)?,
+        };
+        let bytes = match self.visible() {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = file.byte_len()?;
+                self.set_visible(bytes);
+                bytes
+            }
+        };
+        Ok((file, bytes))
+    }
+
     /// Opens the file for reading unless it is open; may block.
     pub(crate) fn open(&self, volume: &dyn Volume) -> Result<Arc<dyn VolumeFile>, StorageError> {
         if let Some(file) = self.opened() {
@@ -109,10 +135,11 @@ impl Segment {
         Ok(file)
     }
 
-    /// Lets go of the descriptor and the index of a segment that is rarely read.
+    /// Lets go of the descriptor and the indexes of a segment that is rarely read.
     pub(crate) fn release(&self) {
         *self.file.lock() = None;
         *self.index.write() = None;
+        *self.txns.write() = None;
     }
 
     /// The index, if it is in memory.
@@ -147,16 +174,63 @@ impl Segment {
     ) -> Result<Index, ScanError> {
         let base_offset = self.base_offset();
         let read = |kind| read_file(volume, &self.path(kind), INDEX_FILE_BYTES_MAX).ok();
+        let unchecked = self.mutants.has(Mutant::IndexTrusted);
         let stored = match (read(SegmentFile::Index), read(SegmentFile::TimeIndex)) {
-            (Some(index), Some(times)) => Index::decode(base_offset, end, &index, &times),
+            (Some(index), Some(times)) => Index::decode(base_offset, end, &index, &times, unchecked),
             _ => None,
         };
-        let mut index = stored.unwrap_or_else(|| Index::new(base_offset));
-        let mut scanner = Scanner::new(file, index.covered(), end, true);
-        while let Some((_, header)) = scanner.next_header()? {
-            index.push(&header, interval_bytes);
+        let index = stored.unwrap_or_else(|| Index::new(base_offset));
+        extended(index, file, end, interval_bytes)
+    }
+
+    /// Makes the index from the log alone: the one that there is has led astray. Only for a segment that does not
+    /// grow; may block.
+    pub(crate) fn rebuild_index(
+        &self,
+        file: &dyn VolumeFile,
+        end: u64,
+        interval_bytes: u32,
+    ) -> Result<(), ScanError> {
+        tracing::warn!(segment = self.path(SegmentFile::Log), "wrong index: made anew from the log");
+        let index = extended(Index::new(self.base_offset()), file, end, interval_bytes)?;
+        *self.index.write() = Some(index);
+        Ok(())
+    }
+
+    /// The transactions, if they are in memory.
+    pub(crate) fn txns(&self) -> RwLockReadGuard<'_, Option<TxnIndex>> {
+        self.txns.read()
+    }
+
+    /// The transactions by the segment's file, as far as it goes, if it can be trusted; may block.
+    pub(crate) fn stored_txns(&self, volume: &dyn Volume, end: u64) -> Option<TxnIndex> {
+        let file = read_file(volume, &self.path(SegmentFile::TxnIndex), INDEX_FILE_BYTES_MAX).ok()?;
+        TxnIndex::decode(end, &file, self.mutants.has(Mutant::IndexTrusted))
+    }
+
+    /// Takes the transactions into memory if they cover all that is visible, or if they are there already. What is
+    /// visible must not change meanwhile.
+    pub(crate) fn put_txns(&self, txns: &mut TxnIndex) -> bool {
+        let mut slot = self.txns.write();
+        let current = slot.is_some() || self.visible() == Some(txns.covered());
+        if current {
+            slot.get_or_insert_with(|| txns.clone());
         }
-        Ok(index)
+        current
+    }
+
+    /// Changes the transactions that are in memory, if they are.
+    pub(crate) fn update_txns(&self, change: impl FnOnce(&mut TxnIndex)) {
+        if let Some(txns) = self.txns.write().as_mut() {
+            change(txns);
+        }
+    }
+
+    /// Writes the transactions' file, if that covers no more than `synced` bytes.
+    pub(crate) fn store_txns(&self, volume: &dyn Volume, synced: u64) -> Result<(), StorageError> {
+        let encode = |txns: &TxnIndex| (txns.covered() <= synced).then(|| txns.encode());
+        let Some(bytes) = self.txns.read().as_ref().and_then(encode) else { return Ok(()) };
+        Ok(replace_cache(volume, &self.path(SegmentFile::TxnIndex), &bytes)?)
     }
 
     /// Looks at the segment, once for every length it has; keeps neither descriptor nor index. May block.
@@ -167,18 +241,7 @@ impl Segment {
         {
             return Ok(known);
         }
-        let file = match self.opened() {
-            Some(file) => file,
-            None => volume.open(&self.path(SegmentFile::Log), Access::Read)?,
-        };
-        let bytes = match self.visible() {
-            Some(bytes) => bytes,
-            None => {
-                let bytes = file.byte_len()?;
-                self.set_visible(bytes);
-                bytes
-            }
-        };
+        let (file, bytes) = self.look(volume).map_err(ScanError::Storage)?;
         let in_memory = self.index.read().as_ref().map(Index::max_timestamp);
         let largest = match in_memory {
             Some(timestamp) => timestamp,
@@ -202,10 +265,22 @@ impl Segment {
     /// Writes the index files. They are a cache, so they are not made durable.
     pub(crate) fn store_index(&self, volume: &dyn Volume) -> Result<(), StorageError> {
         let Some((index, times)) = self.index.read().as_ref().map(Index::encode) else { return Ok(()) };
-        replace_file(volume, &self.path(SegmentFile::Index), &index, false)?;
-        replace_file(volume, &self.path(SegmentFile::TimeIndex), &times, false)?;
-        Ok(())
+        replace_cache(volume, &self.path(SegmentFile::Index), &index)?;
+        Ok(replace_cache(volume, &self.path(SegmentFile::TimeIndex), &times)?)
     }
+}
+
+fn extended(
+    mut index: Index,
+    file: &dyn VolumeFile,
+    end: u64,
+    interval_bytes: u32,
+) -> Result<Index, ScanError> {
+    let mut scanner = Scanner::new(file, index.covered(), end, true);
+    while let Some((_, header)) = scanner.next_header()? {
+        index.push(&header, interval_bytes);
+    }
+    Ok(index)
 }
 
 /// When the file was last written, if the storage can tell.

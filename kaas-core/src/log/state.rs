@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::append::{Appended, Group, Offsets, PendingBatch, Waiter};
-use super::producers::{AppendedBatch, Producers, Verdict};
+use super::epochs::EpochHistory;
+use super::producer::AppendedBatch;
+use super::producers::{Expiry, Producers, Verdict};
 use super::recover::Recovered;
 use super::segment::Segment;
+use super::verification::{TxnProof, Verifications};
 use super::wake::Watchers;
 use super::writer::WriterSeed;
 
@@ -36,7 +39,7 @@ pub(super) enum Status {
 pub(super) struct State {
     pub(super) status: Status,
     pub(super) epoch: i32,
-    pub(super) epochs: Vec<(i32, i64)>,
+    pub(super) epochs: EpochHistory,
     pub(super) log_start: i64,
     pub(super) high_watermark: i64,
     pub(super) log_end: i64,
@@ -52,6 +55,7 @@ pub(super) struct State {
     pub(super) queued: bool,
     followers: Vec<Follower>,
     pub(super) producers: Producers,
+    pub(super) verifications: Verifications,
     pub(super) watchers: Watchers,
 }
 
@@ -61,7 +65,7 @@ impl State {
         let mut state = Self {
             status,
             epoch: 1,
-            epochs: Vec::new(),
+            epochs: EpochHistory::default(),
             log_start: 0,
             high_watermark: 0,
             log_end: 0,
@@ -73,6 +77,7 @@ impl State {
             queued: false,
             followers: Vec::new(),
             producers: Producers::default(),
+            verifications: Verifications::default(),
             watchers: Watchers::default(),
         };
         let seed = log.map(|log| {
@@ -89,7 +94,7 @@ impl State {
                 log_end: log.log_end,
             };
             state.epoch = log.epoch;
-            state.epochs = log.epochs;
+            state.epochs = EpochHistory::new(log.epochs);
             state.advance_log_start(log.log_start);
             state.high_watermark = log.log_end;
             state.log_end = log.log_end;
@@ -102,10 +107,10 @@ impl State {
     }
 
     pub(super) fn offsets(&self) -> Offsets {
+        let unstable = self.producers.first_unstable().map(|first| first.max(self.log_start));
         Offsets {
             log_start: self.log_start,
-            // Transactional batches are refused, so every record is decided.
-            last_stable: self.high_watermark,
+            last_stable: unstable.unwrap_or(i64::MAX).min(self.high_watermark),
             high_watermark: self.high_watermark,
             log_end: self.log_end,
         }
@@ -131,8 +136,8 @@ impl State {
     pub(super) fn enqueue(
         &mut self,
         batch: ValidBatch,
-        now_ms: i64,
-        producer_expiration_ms: i64,
+        proof: TxnProof,
+        expiry: Expiry,
         waiter: Waiter,
     ) -> Result<bool, AppendError> {
         if let Some(error) = self.gone() {
@@ -146,11 +151,18 @@ impl State {
             }
             _ => {}
         }
-        if let Verdict::Duplicate(original) = self.producers.check(&batch.header)? {
+        let verdict = match &batch.marker {
+            Some(marker) => self.producers.check_marker(marker).map(|()| Verdict::Append),
+            None => {
+                let grant = self.verifications.grant(batch.header.producer_id, proof);
+                self.producers.check(&batch.header, grant, expiry)
+            }
+        };
+        if let Verdict::Duplicate(original) = verdict? {
             self.follow(original, waiter);
             return Ok(false);
         }
-        let ValidBatch { mut header, mut head_bytes, body } = batch;
+        let ValidBatch { mut header, mut head_bytes, body, marker } = batch;
         header.base_offset = self.log_end;
         header.leader_epoch = self.epoch;
         head_bytes[BASE_OFFSET_AT..BASE_OFFSET_AT + 8].copy_from_slice(&header.base_offset.to_be_bytes());
@@ -162,10 +174,13 @@ impl State {
             log_start_offset: self.log_start,
             duplicate: false,
         };
-        self.producers.expire(now_ms, producer_expiration_ms);
-        let undo = self.producers.append(&header, now_ms);
+        self.producers.expire(expiry);
+        let undo = self.producers.append(&header, marker.as_ref(), expiry);
+        if header.is_transactional() {
+            self.verifications.clear(header.producer_id);
+        }
         self.log_end = header.next_offset();
-        self.pending.push_back(PendingBatch { header, head_bytes, body, undo, waiter, result });
+        self.pending.push_back(PendingBatch { header, head_bytes, body, marker, undo, waiter, result });
         Ok(!std::mem::replace(&mut self.queued, true))
     }
 
@@ -196,6 +211,12 @@ impl State {
         }
         self.recent_ends.push_back((group.end_offset, group.end_position));
         self.high_watermark = group.end_offset;
+        self.producers.published(self.high_watermark);
+        group.segment.update_txns(|txns| {
+            for batch in &group.batches {
+                txns.push(&batch.header, batch.marker.as_ref());
+            }
+        });
     }
 
     /// True when the commit loop has more to do here; else it must be told of the next append.

@@ -143,11 +143,7 @@ impl Partition {
                         state.segments.first().map(|first| first.base_offset().max(offset))
                     })?;
                 }
-                Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::WouldBlock) => {
-                    let error = std::io::Error::from(std::io::ErrorKind::WouldBlock);
-                    return Err(ReadError::Storage(error.into()));
-                }
+                Err(stop) => return Err(stop.into_error()),
             }
         }
         Ok(())

@@ -220,6 +220,7 @@ impl Writer {
         }
         if active.indexed < active.position {
             active.segment.store_index(&*context.volume)?;
+            active.segment.store_txns(&*context.volume, active.synced)?;
             active.indexed = active.position;
         }
         if active.checkpointed < active.synced {
@@ -349,12 +350,21 @@ impl Writer {
                     untrimmed,
                     failed,
                 });
+                self.load_txns(partition);
                 Ok(())
             }
             Err(error) => {
                 self.resume = Some((segment, position, checkpointed));
                 Err(error)
             }
+        }
+    }
+
+    /// So that the file of the segment's transactions can be written; if this fails, a reader makes up for it.
+    fn load_txns(&self, partition: &Partition) {
+        let Some(active) = &self.active else { return };
+        if let Err(stop) = partition.load_txns(&active.segment) {
+            tracing::debug!(partition = %partition.dir(), error = %stop.into_error(), "transactions not loaded");
         }
     }
 
@@ -405,7 +415,9 @@ impl Writer {
         let name = SegmentName { base_offset: self.next_offset, epoch: self.epoch };
         let dir = Arc::clone(partition.dir());
         let file = context.volume.create_new(&format!("{dir}/{}", name.file(SegmentFile::Log)))?;
-        let segment = Arc::new(Segment::created(dir, name, Arc::clone(&file)));
+        let open = partition.committed_open_transactions();
+        let segment = Segment::created(dir, name, Arc::clone(&file), open, context.mutants);
+        let segment = Arc::new(segment);
         let (position, synced, checkpointed, unsynced_records) = (0, 0, 0, 0);
         self.active = Some(Active {
             segment,
@@ -426,6 +438,7 @@ impl Writer {
 
     fn checkpoint(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
         let Some(active) = &mut self.active else { return Ok(()) };
+        active.segment.store_txns(&*context.volume, active.synced)?;
         let producers: Producers = partition.committed_producers();
         let name = active.segment.name();
         let checkpoint = Checkpoint {

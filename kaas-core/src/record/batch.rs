@@ -21,8 +21,8 @@ pub(crate) const MAX_TIMESTAMP_AT: usize = 35;
 
 const CODEC_MASK: i16 = 0x07;
 pub(crate) const LOG_APPEND_TIME_BIT: i16 = 0x08;
-const TRANSACTIONAL_BIT: i16 = 0x10;
-const CONTROL_BIT: i16 = 0x20;
+pub(crate) const TRANSACTIONAL_BIT: i16 = 0x10;
+pub(crate) const CONTROL_BIT: i16 = 0x20;
 
 /// The codec of a batch's records, by its attribute bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::batch::{
     BATCH_OVERHEAD, BatchHeader, CompressionCodec, LOG_APPEND_TIME_BIT, LOG_OVERHEAD, MAGIC_AT, batch_crc,
 };
 use super::rules::{NO_TIMESTAMP, RecordRules};
-use super::{MalformedRecord, RecordHead, decompress, for_each_head};
+use super::{EndTxnMarker, MalformedRecord, RecordHead, decompress, for_each_head};
 use crate::config::{LogConfig, TimestampType};
 use crate::error::{AppendError, CorruptBatch, InvalidRecord, MessageTooLarge, RecordListTooLarge};
 
@@ -23,10 +23,45 @@ pub(crate) struct ValidBatch {
     pub(crate) header: BatchHeader,
     pub(crate) head_bytes: [u8; BATCH_OVERHEAD],
     pub(crate) body: Bytes,
+    /// What the batch decides, if it is a coordinator's.
+    pub(crate) marker: Option<EndTxnMarker>,
 }
 
 /// Checks the one batch in `records`.
 pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Result<ValidBatch, AppendError> {
+    let (header, batch) = only_batch(records)?;
+    check_header(&header, &batch, config)?;
+    let records = batch.slice(BATCH_OVERHEAD..);
+    let max_timestamp = check_records(&header, &records, config, now_ms)?;
+    match recompress(&header, &records, config)? {
+        None => stamp(header, records, config, now_ms, max_timestamp),
+        Some(recompressed) => {
+            let header = header.with_codec(config.compression.target(header.codec())).sealed(&recompressed);
+            stamp(header, recompressed, config, now_ms, max_timestamp)
+        }
+    }
+}
+
+/// Checks the one control batch in `records`, a coordinator's. A transaction must be decided whatever the topic's limits,
+/// so neither its size nor its timestamp is looked at, and it is never compressed.
+pub(crate) fn validate_marker(
+    records: &Bytes,
+    config: &LogConfig,
+    now_ms: i64,
+) -> Result<ValidBatch, AppendError> {
+    let (header, batch) = only_batch(records)?;
+    check_checksum(&header, &batch)?;
+    let marker = EndTxnMarker::read(&header, &batch).map_err(|error| invalid(error.to_string()))?;
+    let one = header.base_offset == 0 && header.last_offset_delta == 0 && header.record_count == 1;
+    let of_a_producer = header.is_transactional() && header.producer_id >= 0 && header.producer_epoch >= 0;
+    let marker = marker.filter(|_| one && of_a_producer);
+    let marker = marker.ok_or_else(|| invalid("a coordinator appends end-transaction markers one by one"))?;
+    let stamped = stamp(header, batch.slice(BATCH_OVERHEAD..), config, now_ms, header.max_timestamp)?;
+    Ok(ValidBatch { marker: Some(marker), ..stamped })
+}
+
+/// The one batch in `records` and its header; nothing else was looked at.
+fn only_batch(records: &Bytes) -> Result<(BatchHeader, Bytes), AppendError> {
     let size = match frame(records)? {
         Frame::Batch(size) => size,
         Frame::Nothing => return Err(invalid("a record set must contain exactly one record batch")),
@@ -39,16 +74,16 @@ pub(crate) fn validate(records: &Bytes, config: &LogConfig, now_ms: i64) -> Resu
         return Err(AppendError::UnsupportedMagic { magic: batch[MAGIC_AT] });
     }
     let header = BatchHeader::parse(&batch).map_err(|error| CorruptBatch { why: error.to_string() })?;
-    check_header(&header, &batch, config)?;
-    let records = batch.slice(BATCH_OVERHEAD..);
-    let max_timestamp = check_records(&header, &records, config, now_ms)?;
-    match recompress(&header, &records, config)? {
-        None => stamp(header, records, config, now_ms, max_timestamp),
-        Some(recompressed) => {
-            let header = header.with_codec(config.compression.target(header.codec())).sealed(&recompressed);
-            stamp(header, recompressed, config, now_ms, max_timestamp)
-        }
+    Ok((header, batch))
+}
+
+fn check_checksum(header: &BatchHeader, batch: &[u8]) -> Result<(), AppendError> {
+    let computed = batch_crc(batch);
+    if computed != header.crc {
+        let why = format!("stored checksum {:#x}, computed {computed:#x}", header.crc);
+        return Err(CorruptBatch { why }.into());
     }
+    Ok(())
 }
 
 /// As [`validate`], of what a producer older than record batches may send: message sets are converted.
@@ -102,11 +137,7 @@ fn check_header(header: &BatchHeader, batch: &[u8], config: &LogConfig) -> Resul
     if header.size as u64 > u64::from(config.message_bytes_max) {
         return Err(MessageTooLarge { size: header.size, limit: config.message_bytes_max }.into());
     }
-    let computed = batch_crc(batch);
-    if computed != header.crc {
-        let why = format!("stored checksum {:#x}, computed {computed:#x}", header.crc);
-        return Err(CorruptBatch { why }.into());
-    }
+    check_checksum(header, batch)?;
     let range = i64::from(header.last_offset_delta) + 1;
     if range <= 0 {
         return Err(invalid(format!("Batch has an invalid offset range: [0, {}]", range - 1)));
@@ -132,10 +163,6 @@ fn check_header(header: &BatchHeader, batch: &[u8], config: &LogConfig) -> Resul
     }
     if let CompressionCodec::Unknown(codec) = header.codec() {
         return Err(AppendError::UnsupportedCompression { codec });
-    }
-    // Transactions are begun at a coordinator; a batch of one that was never begun would hang for ever.
-    if header.is_transactional() {
-        return Err(AppendError::InvalidTransactionState);
     }
     Ok(())
 }
@@ -209,7 +236,7 @@ pub(super) fn stamp(
     };
     let stamped = BatchHeader { attributes, max_timestamp, ..header };
     let header = if stamped == header && size == header.size { header } else { stamped.sealed(&body) };
-    Ok(ValidBatch { header, head_bytes: header.to_bytes(), body })
+    Ok(ValidBatch { header, head_bytes: header.to_bytes(), body, marker: None })
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> AppendError {

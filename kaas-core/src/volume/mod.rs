@@ -106,6 +106,22 @@ pub(crate) fn read_file(volume: &dyn Volume, path: &str, bytes_max: u64) -> io::
 /// The directory is synced too when `sync_dir` is set: without it the name may still show the old
 /// content after a crash, which is enough for hints.
 pub(crate) fn replace_file(volume: &dyn Volume, path: &str, bytes: &[u8], sync_dir: bool) -> io::Result<()> {
+    let (tmp, file) = write_beside(volume, path, bytes)?;
+    file.sync_data()?;
+    volume.rename(&tmp, path)?;
+    if sync_dir {
+        volume.sync_dir(parent(path))?;
+    }
+    Ok(())
+}
+
+/// As [`replace_file`] for a cache with a checksum: nothing is synced, and a crash may leave anything.
+pub(crate) fn replace_cache(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let (tmp, _) = write_beside(volume, path, bytes)?;
+    volume.rename(&tmp, path)
+}
+
+fn write_beside(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io::Result<(String, Arc<dyn VolumeFile>)> {
     let tmp = format!("{path}{TMP_SUFFIX}");
     match volume.remove_file(&tmp) {
         Ok(()) => {}
@@ -114,12 +130,7 @@ pub(crate) fn replace_file(volume: &dyn Volume, path: &str, bytes: &[u8], sync_d
     }
     let file = volume.create_new(&tmp)?;
     file.write_all_at(&mut [IoSlice::new(bytes)], 0)?;
-    file.sync_data()?;
-    volume.rename(&tmp, path)?;
-    if sync_dir {
-        volume.sync_dir(parent(path))?;
-    }
-    Ok(())
+    Ok((tmp, file))
 }
 
 /// The suffix of a file that is being written and is not yet under its name.

@@ -178,7 +178,8 @@ fn diverged(partition: &Partition, want: &Want) -> Option<Outcome> {
         return None;
     }
     let (epoch, end_offset) = partition.end_offset_for_epoch(want.last_fetched_epoch);
-    if end_offset < 0 {
+    // Below the log start nothing can be said about where the logs part, whatever the epochs are.
+    if end_offset < 0 || want.offset < partition.offsets().log_start {
         return Some(Outcome::Failed(ErrorCode::OffsetOutOfRange));
     }
     (epoch < want.last_fetched_epoch || end_offset < want.offset).then(|| Outcome::Diverged {

@@ -117,11 +117,19 @@ impl Broker {
 fn look_up(partition: &Partition, target: Target, read_committed: bool) -> Result<Option<Found>, ErrorCode> {
     let offsets = partition.offsets();
     let end = if read_committed { offsets.last_stable } else { offsets.high_watermark };
-    let known = |offset| Some(Found { offset, timestamp: -1, leader_epoch: partition.leader_epoch() });
+    let current = partition.leader_epoch();
+    let known = |offset, leader_epoch| Some(Found { offset, timestamp: -1, leader_epoch });
     let hit = match target {
-        Target::Latest => return Ok(known(end)),
-        Target::Earliest => return Ok(known(offsets.log_start)),
-        Target::Greatest => partition.max_timestamp(),
+        Target::Latest => return Ok(known(end, current)),
+        Target::Earliest => {
+            let epoch = partition.epoch_at(offsets.log_start);
+            return Ok(known(offsets.log_start, epoch.unwrap_or(-1)));
+        }
+        // Kafka names the current epoch here, whatever that of the record.
+        Target::Greatest => {
+            let greatest = partition.max_timestamp();
+            greatest.map(|hit| hit.map(|hit| TimestampHit { leader_epoch: current, ..hit }))
+        }
         Target::Time(time) => partition.offset_for_timestamp(time),
     };
     let hit = hit.map_err(|error| read_code(&error))?;
