@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from lib.broker import Broker
-from lib.checks import live, matrix, offsets, stock, text, topics, waiting
+from lib.checks import live, matrix, offsets, old, stock, text, topics, waiting
 from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.report import Report
@@ -17,6 +17,7 @@ CHECKS = {
     "text": text.run,
     "stock": stock.run,
     "offsets": offsets.run,
+    "old": old.run,
     "topics": topics.run,
     "live": live.run,
     "waiting": waiting.run,

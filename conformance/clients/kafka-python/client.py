@@ -30,6 +30,11 @@ kafka.codec.ZSTD_MAX_OUTPUT_SIZE = MESSAGE_BYTES_MAX
 producers, consumers = program.Handles(), program.Handles()
 
 
+def api_version(command: dict) -> dict:
+    """The setting that makes the library speak to an old broker."""
+    return {"api_version": tuple(map(int, command["api"].split(".")))} if "api" in command else {}
+
+
 def new_producer(command: dict) -> KafkaProducer:
     acks = command["acks"]
     if OLD:  # its batches expire by the request timeout, even those that wait for their turn
@@ -45,7 +50,12 @@ def new_producer(command: dict) -> KafkaProducer:
         retries=20,
         metadata_max_age_ms=1000,
         **settings,
+        **api_version(command),
     )
+
+
+def has_times(command: dict) -> bool:
+    return "api" not in command or api_version(command)["api_version"] >= (0, 10)
 
 
 def produce(command: dict) -> dict:
@@ -53,7 +63,7 @@ def produce(command: dict) -> dict:
     futures = [
         producer.send(
             command["topic"], record.value, record.key, list(record.headers), command["partition"],
-            record.timestamp if record.timestamp >= 0 else None,
+            record.timestamp if record.timestamp >= 0 and has_times(command) else None,
         )
         for record in records.read(command["file"])
     ]
@@ -76,19 +86,23 @@ def new_consumer(**settings) -> KafkaConsumer:
 
 
 def to_record(message) -> records.Record:
-    return records.Record(message.timestamp, message.key, message.value, tuple(message.headers))
+    timestamp = -1 if message.timestamp is None else message.timestamp
+    return records.Record(timestamp, message.key, message.value, tuple(message.headers))
 
 
 def consume(command: dict) -> dict:
-    settings = {}
+    settings = api_version(command)
     if "fetch_bytes" in command:
-        settings = {"max_partition_fetch_bytes": command["fetch_bytes"]}
+        settings |= {"max_partition_fetch_bytes": command["fetch_bytes"]}
     known = consumers.known(command)
     consumer, closing = consumers.get(command, lambda: new_consumer(**settings))
     partition = TopicPartition(command["topic"], command["partition"])
     if not known:
         consumer.assign([partition])
-        consumer.seek(partition, command["offset"])
+        if command["offset"] == "earliest":
+            consumer.seek_to_beginning(partition)
+        else:
+            consumer.seek(partition, command["offset"])
     deadline = time.monotonic() + command["timeout_ms"] / 1000
     left = command["count"]
 

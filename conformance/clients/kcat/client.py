@@ -27,6 +27,13 @@ def kcat(*arguments: str, data: bytes | None = None, timeout_s: float = 120) -> 
     return done.stdout
 
 
+def old(command: dict) -> list[str]:
+    """The settings that make librdkafka speak to an old broker."""
+    if "api" not in command:
+        return []
+    return ["-X", "api.version.request=false", "-X", f"broker.version.fallback={command['api']}"]
+
+
 def shape(record: records.Record) -> tuple:
     """What one run of kcat has in common: its headers, and whether an empty part means null (`-Z`)."""
     return record.headers, record.value is None
@@ -45,7 +52,7 @@ def header_arguments(record: records.Record) -> list[bytes]:
 
 
 def produce(command: dict) -> dict:
-    settings = ["-X", f"message.max.bytes={MESSAGE_BYTES_MAX}", "-X", f"acks={command['acks']}"]
+    settings = ["-X", f"message.max.bytes={MESSAGE_BYTES_MAX}", "-X", f"acks={command['acks']}", *old(command)]
     if command.get("idempotent"):
         settings += ["-X", "enable.idempotence=true"]
     count = 0
@@ -74,14 +81,16 @@ def parse(line: bytes) -> records.Record:
     headers = tuple(
         (text(flat[i]).decode(), text(flat[i + 1])) for i in range(0, len(flat), 2)
     )
-    return records.Record(message["ts"], text(message["key"]), text(message["payload"]), headers)
+    # The oldest format has no timestamps, and kcat leaves the field out.
+    return records.Record(message.get("ts", -1), text(message["key"]), text(message["payload"]), headers)
 
 
 def consume(command: dict) -> dict:
     fetch = ["-X", f"fetch.message.max.bytes={command['fetch_bytes']}"] if "fetch_bytes" in command else []
     out = kcat(
         "-C", "-q", "-J", "-t", command["topic"], "-p", str(command["partition"]),
-        "-o", str(command["offset"]), "-c", str(command["count"]), *fetch,
+        "-o", "beginning" if command["offset"] == "earliest" else str(command["offset"]), "-c", str(command["count"]),
+        *fetch, *old(command),
         timeout_s=command["timeout_ms"] / 1000,
     )
     lines = out.split(b"\n")[:-1]

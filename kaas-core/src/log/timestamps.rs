@@ -2,7 +2,7 @@
 
 use super::partition::Partition;
 use super::read::{Place, Stop};
-use super::scan::Scanner;
+use super::scan::{ScanError, Scanner};
 use crate::error::ReadError;
 use crate::layout::SegmentFile;
 use crate::record::{BATCH_OVERHEAD, BatchHeader, decompress, for_each_head};
@@ -38,10 +38,14 @@ impl Partition {
         let mut starts = Vec::new();
         self.each_segment(|partition, place| {
             let interval_bytes = partition.config().index_interval_bytes;
-            let measured = place.segment.measure(&*partition.volume, interval_bytes);
+            let measured =
+                place.segment.measure(&*partition.volume, interval_bytes).map_err(|error| match error {
+                    ScanError::Storage(error) => partition.unopened(&place.segment, error),
+                    error => Stop::scan(&place.segment, error),
+                })?;
             starts.push(SegmentStart {
                 offset: place.segment.base_offset().max(log_start),
-                time_ms: measured.map_err(|error| Stop::scan(&place.segment, error))?.largest_timestamp,
+                time_ms: measured.largest_timestamp,
             });
             Ok(true)
         })?;
