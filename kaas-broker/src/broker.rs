@@ -7,7 +7,7 @@ use kaas_proto::ErrorCode;
 
 use crate::config::BrokerConfig;
 use crate::error::ApiError;
-use crate::handlers::fetch::SessionCache;
+use crate::handlers::fetch::{Conversions, SessionCache};
 
 /// One broker. Handlers are implemented on it, one file an API.
 #[derive(Debug)]
@@ -18,13 +18,15 @@ pub struct Broker {
     pub config: Arc<BrokerConfig>,
     /// Fetch sessions (KIP-227).
     pub sessions: SessionCache,
+    /// What the conversions for old readers share.
+    pub conversions: Conversions,
 }
 
 impl Broker {
     /// A broker over an open engine.
     pub fn new(engine: Engine, config: Arc<BrokerConfig>) -> Broker {
         let sessions = SessionCache::new(config.fetch_sessions_max);
-        Broker { engine, config, sessions }
+        Broker { engine, config, sessions, conversions: Conversions::default() }
     }
 
     /// A topic by name.

@@ -21,6 +21,7 @@ use kaas_proto::messages::{FetchRequest, FetchResponse};
 use tokio::time::Instant;
 
 pub use cache::SessionCache;
+pub use convert::Conversions;
 use items::{Items, Shared};
 use read::{Limits, Round};
 use session::Context;
