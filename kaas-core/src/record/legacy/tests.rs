@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::lz4;
 use super::message::{LOG_APPEND_TIME_BIT, Message};
+use super::wrapper::for_each_inner;
 use super::{DownConversion, DownConvertError, OldMagic, down_convert};
 use crate::Slice;
 use crate::config::{Compression, LogConfig, TimestampType};
@@ -206,6 +207,38 @@ fn headers_and_control_batches_are_left_out_and_zstd_is_refused() {
     *damaged.last_mut().unwrap() ^= 1;
     assert!(matches!(down(&damaged, OldMagic::V1), Err(DownConvertError::Damaged(_))));
     assert_eq!(down(&[data, damaged].concat(), OldMagic::V1).unwrap(), expected);
+}
+
+#[test]
+fn offsets_inside_a_wrapper_are_absolute_in_magic_0_and_relative_in_magic_1() {
+    let two = RecordBatchBuilder::new().push(None, Some(b"a"), 5).push(None, Some(b"b"), 6);
+    for codec in &OLD_CODECS[1..] {
+        let batch = stored(two.clone(), 40, *codec);
+        for (magic, expected) in [(OldMagic::V0, [40, 41]), (OldMagic::V1, [0, 1])] {
+            let converted = down(&batch, magic).unwrap();
+            let wrapper = Message::parse(41, &converted[12..]).unwrap();
+            let mut offsets = Vec::new();
+            for_each_inner(&wrapper, |message, right_crc| {
+                assert!(right_crc);
+                offsets.push(message.offset);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(offsets, expected, "{codec:?}");
+            assert_eq!(wrapper.timestamp, if magic == OldMagic::V0 { -1 } else { 6 });
+        }
+    }
+}
+
+#[test]
+fn the_lz4_header_is_the_one_that_clients_of_each_magic_expect() {
+    let batch = stored(RecordBatchBuilder::new().push(None, Some(b"a"), 5), 0, CompressionCodec::Lz4);
+    // Independent blocks of 64 KiB; then what Kafka 3.7.2 writes, and what the frame format wants.
+    for (magic, checksum) in [(OldMagic::V0, 0x1a), (OldMagic::V1, 0x82)] {
+        let converted = down(&batch, magic).unwrap();
+        let wrapper = Message::parse(0, &converted[12..]).unwrap();
+        assert_eq!(wrapper.value.unwrap()[..7], [4, 0x22, 0x4d, 0x18, 0x60, 0x40, checksum]);
+    }
 }
 
 #[test]
