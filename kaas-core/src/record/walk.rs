@@ -65,22 +65,46 @@ pub(crate) fn read_records<R: BufRead>(
     header: &BatchHeader,
     bytes: R,
 ) -> Result<Vec<Record>, MalformedRecord> {
+    let mut cursor = Cursor { bytes, record_left: 0 };
     let mut records = Vec::new();
-    for_each_record(header, bytes, |record| records.push(record))?;
+    for _ in 0..header.record_count {
+        records.push(cursor.record(header)?);
+    }
+    cursor.expect_end()?;
     Ok(records)
 }
 
-/// Calls `visit` with each record of a batch whose (decompressed) records are `bytes`; holds one at a time.
+/// Why a walk over whole records ended early.
+#[derive(Debug)]
+pub(crate) enum RecordError {
+    Malformed(MalformedRecord),
+    /// A record of so many bytes, which is more than the caller has memory for.
+    TooLarge(usize),
+}
+
+impl From<MalformedRecord> for RecordError {
+    fn from(error: MalformedRecord) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+/// Calls `visit` with each record of a batch whose (decompressed) records are `bytes`; holds one at a time, of at most
+/// `record_bytes_max`.
 pub(crate) fn for_each_record<R: BufRead>(
     header: &BatchHeader,
     bytes: R,
+    record_bytes_max: usize,
     mut visit: impl FnMut(Record),
-) -> Result<(), MalformedRecord> {
+) -> Result<(), RecordError> {
     let mut cursor = Cursor { bytes, record_left: 0 };
     for _ in 0..header.record_count {
-        visit(cursor.record(header)?);
+        cursor.begin()?;
+        if cursor.record_left > record_bytes_max {
+            return Err(RecordError::TooLarge(cursor.record_left));
+        }
+        visit(cursor.rest_of_record(header)?);
     }
-    cursor.expect_end()
+    Ok(cursor.expect_end()?)
 }
 
 struct Cursor<R> {
@@ -90,10 +114,16 @@ struct Cursor<R> {
 }
 
 impl<R: BufRead> Cursor<R> {
-    fn head(&mut self) -> Result<RecordHead, MalformedRecord> {
+    /// Reads the length of the next record.
+    fn begin(&mut self) -> Result<(), MalformedRecord> {
         self.record_left = usize::MAX;
         let length = self.varint()?;
         self.record_left = usize::try_from(length).map_err(|_| bad(format!("record length {length}")))?;
+        Ok(())
+    }
+
+    fn head(&mut self) -> Result<RecordHead, MalformedRecord> {
+        self.begin()?;
         self.byte()?;
         let timestamp_delta = self.varlong()?;
         let offset_delta = self.varint()?;
@@ -120,9 +150,11 @@ impl<R: BufRead> Cursor<R> {
     }
 
     fn record(&mut self, header: &BatchHeader) -> Result<Record, MalformedRecord> {
-        self.record_left = usize::MAX;
-        let length = self.varint()?;
-        self.record_left = usize::try_from(length).map_err(|_| bad(format!("record length {length}")))?;
+        self.begin()?;
+        self.rest_of_record(header)
+    }
+
+    fn rest_of_record(&mut self, header: &BatchHeader) -> Result<Record, MalformedRecord> {
         self.byte()?;
         let timestamp_delta = self.varlong()?;
         let offset_delta = self.varint()?;

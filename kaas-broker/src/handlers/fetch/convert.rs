@@ -32,6 +32,8 @@ const LARGE_ANSWERS_MAX: usize = 16;
 /// What all conversions of a broker share.
 #[derive(Debug)]
 pub struct Conversions {
+    /// Conversions at work: as many as there are processors, as each holds a record and needs one.
+    running: Semaphore,
     large: Arc<Semaphore>,
     /// Which partition comes first: the oldest versions ask for all of them in one order, and none shall starve.
     turn: AtomicUsize,
@@ -39,7 +41,12 @@ pub struct Conversions {
 
 impl Default for Conversions {
     fn default() -> Conversions {
-        Conversions { large: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)), turn: AtomicUsize::new(0) }
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Conversions {
+            running: Semaphore::new(processors),
+            large: Arc::new(Semaphore::new(LARGE_ANSWERS_MAX)),
+            turn: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -85,6 +92,7 @@ pub(super) async fn for_version(
     }
     let magic = if version < 2 { OldMagic::V0 } else { OldMagic::V1 };
     let items = Arc::clone(items);
+    let _running = broker.conversions.running.acquire().await;
     broker.blocking(move |broker| down(broker, &items, round, magic)).await
 }
 
@@ -100,7 +108,12 @@ fn down(broker: &Broker, items: &[Item], mut round: Round, magic: OldMagic) -> R
             *outcome = Outcome::Unreadable(ErrorCode::UnsupportedVersion);
         }
         let Outcome::Data(data) = outcome else { continue };
-        let conversion = DownConversion { magic, from_offset: item.want.offset, bytes_max: left };
+        let conversion = DownConversion {
+            magic,
+            from_offset: item.want.offset,
+            bytes_max: left,
+            message_bytes_max: config.message_bytes_max,
+        };
         match convert(&data.slice, &conversion) {
             Ok(bytes) => {
                 left = left.saturating_sub(bytes.len());
@@ -121,6 +134,7 @@ fn convert(slice: &Slice, conversion: &DownConversion) -> Result<Vec<u8>, ErrorC
     }
     down_convert(slice, conversion).map_err(|error| match error {
         DownConvertError::Zstd => ErrorCode::UnsupportedCompressionType,
+        DownConvertError::RecordTooLarge(_) => ErrorCode::MessageTooLarge,
         DownConvertError::Damaged(_) => ErrorCode::CorruptMessage,
         DownConvertError::Storage(_) => ErrorCode::NotLeaderOrFollower,
     })

@@ -6,7 +6,7 @@ use super::lz4;
 use super::message::{LOG_APPEND_TIME_BIT, LOG_OVERHEAD, Message};
 use crate::Slice;
 use crate::record::compress::Encoder;
-use crate::record::walk::for_each_record;
+use crate::record::walk::{RecordError, for_each_record};
 use crate::record::{BATCH_OVERHEAD, BatchHeader, CompressionCodec, MalformedRecord, batch_crc, decompress};
 
 /// The most that a set inside a message may have: lengths are 32 bits wide, with a sign.
@@ -30,6 +30,8 @@ pub struct DownConversion {
     pub from_offset: i64,
     /// Most bytes of the result. The first batch with anything to read in it comes whole, however large.
     pub bytes_max: usize,
+    /// The topic's `max.message.bytes`. A record that decompresses to more than that and than 16 MiB is not converted.
+    pub message_bytes_max: u32,
 }
 
 /// Why stored batches were not converted.
@@ -38,6 +40,9 @@ pub enum DownConvertError {
     /// Caller's fault: the old formats have no zstd.
     #[error("batches of zstd cannot be converted down")]
     Zstd,
+    /// A record that is too large to be held in memory.
+    #[error("a record of {0} bytes is too large to be converted")]
+    RecordTooLarge(usize),
     /// The stored bytes are damaged.
     #[error(transparent)]
     Damaged(#[from] MalformedRecord),
@@ -46,12 +51,21 @@ pub enum DownConvertError {
     Storage(#[from] io::Error),
 }
 
+impl From<RecordError> for DownConvertError {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Malformed(malformed) => Self::Damaged(malformed),
+            RecordError::TooLarge(bytes) => Self::RecordTooLarge(bytes),
+        }
+    }
+}
+
 /// Converts the whole batches of `slice` into a message set; may block.
 ///
 /// Headers, control batches and transactions have no place in the old formats and are dropped. The last message may be
 /// cut off. Batches that hold nothing to read become one message that does not fit, so that the reader notices.
 ///
-/// One batch at a time is in memory, besides the result.
+/// One batch at a time is in memory, and one of its records decompressed, besides the result.
 ///
 /// # Errors
 /// [`DownConvertError`], unless something was converted before: then the result ends there.
@@ -129,9 +143,10 @@ fn append_converted(
         .map_err(|error| MalformedRecord(error.to_string()))?
         .ok_or_else(|| MalformedRecord(format!("codec {codec:?}")))?;
     let magic = conversion.magic;
+    let bytes_max = super::record_bytes_max(conversion.message_bytes_max);
     if codec == CompressionCodec::None {
         let start = out.len();
-        let converted = for_each_record(&header, stream, |record| {
+        let converted = for_each_record(&header, stream, bytes_max, |record| {
             if record.offset >= conversion.from_offset {
                 message(magic, &header, record.offset, record.timestamp, CompressionCodec::None)
                     .with(record.key.as_deref(), record.value.as_deref())
@@ -145,7 +160,7 @@ fn append_converted(
     }
     let mut wrapper = Wrapper::new(magic, &header)?;
     let mut written = Ok(());
-    for_each_record(&header, stream, |record| {
+    for_each_record(&header, stream, bytes_max, |record| {
         if written.is_ok() {
             written = wrapper.push(&record);
         }

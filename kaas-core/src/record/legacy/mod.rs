@@ -21,6 +21,14 @@ mod wrapper;
 #[cfg(test)]
 mod tests;
 
+/// A record or message that is converted is in memory whole, decompressed. It may have this much, or `max.message.bytes` if that is more.
+const RECORD_BYTES_MAX: u32 = 16 << 20;
+
+/// The most that one record of a topic may have to be converted.
+fn record_bytes_max(message_bytes_max: u32) -> usize {
+    RECORD_BYTES_MAX.max(message_bytes_max) as usize
+}
+
 pub use down::{DownConversion, DownConvertError, OldMagic, down_convert};
 
 pub(super) use up::convert;

@@ -60,7 +60,10 @@ fn up_with(set: impl Into<Bytes>, config: &LogConfig) -> Result<WholeBatch, Appe
 
 fn down(batches: &[u8], magic: OldMagic) -> Result<Vec<u8>, DownConvertError> {
     let slice = Slice::Bytes(Bytes::copy_from_slice(batches));
-    down_convert(&slice, &DownConversion { magic, from_offset: 0, bytes_max: usize::MAX })
+    down_convert(
+        &slice,
+        &DownConversion { magic, from_offset: 0, bytes_max: usize::MAX, message_bytes_max: 0 },
+    )
 }
 
 /// A batch as it would be stored: with an offset and in a codec.
@@ -218,7 +221,7 @@ fn offsets_inside_a_wrapper_are_absolute_in_magic_0_and_relative_in_magic_1() {
             let converted = down(&batch, magic).unwrap();
             let wrapper = Message::parse(41, &converted[12..]).unwrap();
             let mut offsets = Vec::new();
-            for_each_inner(&wrapper, |message, right_crc| {
+            for_each_inner(&wrapper, 0, |message, right_crc| {
                 assert!(right_crc);
                 offsets.push(message.offset);
                 Ok(())
@@ -248,7 +251,11 @@ fn the_result_is_cut_at_the_limit_but_the_first_batch_is_whole() {
     };
     let slice = Slice::Bytes([one(0), one(1), one(2)].concat().into());
     let convert = |from_offset, bytes_max| {
-        down_convert(&slice, &DownConversion { magic: OldMagic::V1, from_offset, bytes_max }).unwrap()
+        down_convert(
+            &slice,
+            &DownConversion { magic: OldMagic::V1, from_offset, bytes_max, message_bytes_max: 0 },
+        )
+        .unwrap()
     };
     let message = 12 + 22 + 10;
     assert_eq!(convert(0, usize::MAX).len(), 3 * message);
@@ -349,18 +356,27 @@ fn every_cut_and_every_flip_is_survived() {
 
 #[test]
 fn sizes_that_lie_take_no_memory() {
-    // A message inside claims 2 GiB; what it has is a few bytes.
+    // A message inside claims 2 GiB, or 10 MiB; what it has is a few bytes.
     let mut inner = set(&[plain(1, 0, 5)]);
     inner[8..12].copy_from_slice(&i32::MAX.to_be_bytes());
     let result = up(wrapped(1, CompressionCodec::Gzip, 0, &inner));
+    assert!(matches!(result, Err(AppendError::MessageTooLarge(_))));
+    inner[8..12].copy_from_slice(&(10i32 << 20).to_be_bytes());
+    let result = up(wrapped(1, CompressionCodec::Gzip, 0, &inner));
     assert!(matches!(result, Err(AppendError::InvalidRecord(_))));
-    // 64 MiB and more of zeros in a few kilobytes: not one message of it is taken.
+    // 80 MiB of zeros in a few kilobytes: not one message of it is taken.
     let bomb = vec![0; 80 << 20];
     let result = up(wrapped(1, CompressionCodec::Gzip, 0, &bomb));
     assert!(matches!(result, Err(AppendError::CorruptBatch(_))));
-    let mut huge = set(&[Message { value: Some(&bomb), ..plain(1, 0, 5) }]);
-    huge.truncate(80 << 20);
-    assert!(up(wrapped(1, CompressionCodec::Gzip, 0, &huge)).is_err());
+    // 17 MiB in one message, up and down: more than is held, unless the topic takes messages of that size.
+    let large = set(&[Message { value: Some(&bomb[..17 << 20]), ..plain(1, 0, 5) }]);
+    let large = wrapped(1, CompressionCodec::Gzip, 0, &large);
+    assert!(matches!(up(large.clone()), Err(AppendError::MessageTooLarge(_))));
+    let wide = LogConfig { message_bytes_max: 18 << 20, ..LogConfig::default() };
+    assert_eq!(up_with(large, &wide).unwrap().records[0].value.as_ref().unwrap().len(), 17 << 20);
+    let large = RecordBatchBuilder::new().push(None, Some(&bomb[..17 << 20]), 5);
+    let large = stored(large, 0, CompressionCodec::Gzip);
+    assert!(matches!(down(&large, OldMagic::V1), Err(DownConvertError::RecordTooLarge(_))));
 }
 
 #[test]

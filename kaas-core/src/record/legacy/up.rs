@@ -115,7 +115,7 @@ impl Converter<'_> {
 
     fn wrapped(&mut self, wrapper: &Message<'_>) -> Result<(), AppendError> {
         let mut rules = RecordRules::new(self.config, self.now_ms, wrapper.is_log_append_time());
-        for_each_inner(wrapper, |message, right_crc| {
+        for_each_inner(wrapper, self.config.message_bytes_max, |message, right_crc| {
             if message.magic != wrapper.magic {
                 rules.refuse("its magic is not that of the message around it".to_owned());
                 return Ok(());

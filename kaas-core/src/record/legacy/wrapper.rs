@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 
 use super::lz4;
 use super::message::{LOG_OVERHEAD, Message, SIZE_MIN, has_right_crc};
-use crate::error::{AppendError, CorruptBatch};
+use crate::error::{AppendError, CorruptBatch, MessageTooLarge};
 use crate::record::validate::invalid;
 use crate::record::{CompressionCodec, decompress};
 
@@ -14,6 +14,7 @@ use crate::record::{CompressionCodec, decompress};
 /// What `visit` returns; else what Kafka 3.7 says of a wrapper that is not right.
 pub(super) fn for_each_inner(
     wrapper: &Message<'_>,
+    message_bytes_max: u32,
     mut visit: impl FnMut(Message<'_>, bool) -> Result<(), AppendError>,
 ) -> Result<(), AppendError> {
     let value = wrapper.value.ok_or_else(|| invalid("a compressed message without a value"))?;
@@ -33,7 +34,7 @@ pub(super) fn for_each_inner(
         decompress(codec, value).map_err(unpacked)?.ok_or_else(|| super::up::unknown_codec(codec))?;
     let mut body = Vec::new();
     let mut last = None;
-    while let Some(offset) = next(&mut *stream, &mut body)? {
+    while let Some(offset) = next(&mut *stream, message_bytes_max, &mut body)? {
         let message = Message::parse(offset, &body).map_err(|error| invalid(error.to_string()))?;
         let timestamp = if wrapper.is_log_append_time() && message.magic > 0 {
             wrapper.timestamp
@@ -55,7 +56,11 @@ pub(super) fn for_each_inner(
 }
 
 /// Reads the next message into `body`, from its crc on; returns its offset. A cut message at the end is none, as in Kafka.
-fn next(stream: &mut dyn BufRead, body: &mut Vec<u8>) -> Result<Option<i64>, AppendError> {
+fn next(
+    stream: &mut dyn BufRead,
+    message_bytes_max: u32,
+    body: &mut Vec<u8>,
+) -> Result<Option<i64>, AppendError> {
     let unpacked = |error: std::io::Error| invalid(format!("the messages cannot be decompressed: {error}"));
     body.clear();
     stream.take(LOG_OVERHEAD as u64).read_to_end(body).map_err(unpacked)?;
@@ -65,6 +70,9 @@ fn next(stream: &mut dyn BufRead, body: &mut Vec<u8>) -> Result<Option<i64>, App
     let size = i32::from_be_bytes([s0, s1, s2, s3]);
     if size < SIZE_MIN {
         return Err(CorruptBatch { why: format!("message size {size} is less than the minimum") }.into());
+    }
+    if size as usize > super::record_bytes_max(message_bytes_max) {
+        return Err(MessageTooLarge { size: size as usize, limit: message_bytes_max }.into());
     }
     body.clear();
     // Memory grows with what is there, not with what the size claims.
