@@ -1,16 +1,23 @@
-//! Old readers: what is converted for them stays within bounds, however much they ask for and however slowly they read.
+//! What is converted stays within bounds: for old readers, however much they ask for and however slowly they read, and for topics
+//! whose batches grow when they are stored.
 
 mod support;
 
 use std::collections::HashSet;
+use std::io::Write;
 
-use kaas_proto::Records;
+use bytes::Bytes;
+use kaas_core::RecordBatchBuilder;
+use kaas_core::record::{CompressionCodec, read_batch};
 use kaas_proto::messages::fetch_request::{FetchPartition, FetchTopic};
-use kaas_proto::messages::{FetchRequest, FetchResponse};
+use kaas_proto::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kaas_proto::messages::{FetchRequest, FetchResponse, ProduceRequest};
+use kaas_proto::{ErrorCode, Records};
 use support::{Client, Kaas};
 
 /// The version that gets messages of magic 1 and no limit but that of each partition.
 const VERSION: i16 = 2;
+const GZIP: i16 = 1;
 const PARTITIONS: i32 = 12;
 const VALUE_BYTES: usize = 1_000_000;
 /// What one answer may hold, and one batch more.
@@ -83,4 +90,41 @@ fn answers_that_nobody_reads_take_bounded_memory_and_block_nobody() {
         let (_, response) = reader.receive::<FetchRequest>(VERSION);
         assert!(!received(&response).is_empty());
     }
+}
+
+#[test]
+fn batches_that_grow_are_stored_and_answered_each_in_its_place() {
+    let kaas = Kaas::start_with(&["compression.type=uncompressed"]);
+    let mut client = kaas.connect();
+    client.create_topic("t", 3);
+    let value = vec![7; 500_000];
+    let builder = RecordBatchBuilder::new().push(None, Some(&value), 5);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(builder.payload()).unwrap();
+    let grows = builder.clone().attributes(GZIP).build_with(&gzip.finish().unwrap());
+    assert!(grows.len() < 5000, "{}", grows.len());
+    let too_large = RecordBatchBuilder::new().push(None, Some(&[7; 2 << 20]), 5).build();
+    let data = |index, records: &Bytes| PartitionProduceData {
+        index,
+        records: Some(Records::Bytes(records.clone())),
+    };
+    let topic = TopicProduceData {
+        name: "t".into(),
+        partition_data: vec![data(0, &grows), data(1, &too_large), data(2, &grows)],
+    };
+    let request =
+        ProduceRequest { acks: -1, timeout_ms: 10_000, topic_data: vec![topic], ..Default::default() };
+    for offset in 0..2 {
+        let response = client.call(&request, 9);
+        let rows = &response.responses[0].partition_responses;
+        let told: Vec<_> = rows.iter().map(|row| (row.index, row.error_code, row.base_offset)).collect();
+        assert_eq!(told, [(0, 0, offset), (1, ErrorCode::MessageTooLarge.code(), -1), (2, 0, offset)]);
+    }
+    let response = client.call(&support::fetch("t", 2, 1, 1 << 20), 12);
+    let records = response.responses[0].partitions[0].records.as_ref().and_then(Records::as_bytes).unwrap();
+    let batch = read_batch(records).unwrap().unwrap();
+    assert_eq!(
+        (batch.header.codec(), batch.records[0].value.as_ref()),
+        (CompressionCodec::None, Some(&value))
+    );
 }

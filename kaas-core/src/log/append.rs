@@ -69,15 +69,23 @@ pub struct Offsets {
 
 /// An append whose place is fixed and whose commit is under way.
 #[derive(Debug)]
-pub struct PendingAppend(pub(super) oneshot::Receiver<Result<Appended, AppendError>>);
+pub struct PendingAppend {
+    pub(super) outcome: oneshot::Receiver<Result<Appended, AppendError>>,
+    pub(super) stored_bytes: usize,
+}
 
 impl PendingAppend {
+    /// Bytes that the batch has in the log, and in memory until it is written. More than came when it was decompressed.
+    pub fn stored_bytes(&self) -> usize {
+        self.stored_bytes
+    }
+
     /// Blocks until the append is committed. Not for use inside an async runtime.
     ///
     /// # Errors
     /// As the future.
     pub fn wait(self) -> Result<Appended, AppendError> {
-        self.0.blocking_recv().unwrap_or(Err(AppendError::Closed))
+        self.outcome.blocking_recv().unwrap_or(Err(AppendError::Closed))
     }
 }
 
@@ -85,7 +93,7 @@ impl Future for PendingAppend {
     type Output = Result<Appended, AppendError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map(|result| result.unwrap_or(Err(AppendError::Closed)))
+        Pin::new(&mut self.outcome).poll(context).map(|result| result.unwrap_or(Err(AppendError::Closed)))
     }
 }
 

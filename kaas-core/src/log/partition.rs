@@ -124,12 +124,13 @@ impl Partition {
             Origin::Client => validate,
         };
         let batch = validate(&batches, &config, expiry.now_ms)?;
-        let (waiter, receiver) = oneshot::channel();
+        let (waiter, outcome) = oneshot::channel();
+        let stored_bytes = batch.header.size;
         let wake_loop = self.state.lock().enqueue(batch, transaction, expiry, waiter)?;
         if wake_loop && !self.commit_here(&config) {
             self.queue.dirty(self.key)?;
         }
-        Ok(PendingAppend(receiver))
+        Ok(PendingAppend { outcome, stored_bytes })
     }
 
     /// Commits what is pending on this thread, which saves two switches of threads, if it needs no sync and

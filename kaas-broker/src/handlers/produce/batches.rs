@@ -73,8 +73,12 @@ impl Batch {
 
     /// Whether the bytes are one batch of format 2 by its own length.
     pub(super) fn is_whole(&self) -> bool {
-        let len = self.bytes.as_ref().map_or(0, Bytes::len);
-        self.header().is_some_and(|header| header.size == len)
+        self.header().is_some_and(|header| header.size == self.len())
+    }
+
+    /// Bytes that arrived.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.as_ref().map_or(0, Bytes::len)
     }
 
     /// Whether an append takes so long that other connections would feel it: the records are decompressed, compressed or converted,
@@ -85,7 +89,7 @@ impl Batch {
                 header.codec() != CompressionCodec::None || stored.target(header.codec()) != header.codec()
             })
         };
-        self.bytes.as_ref().is_some_and(|bytes| bytes.len() > QUICK_BYTES_MAX) && worked_on()
+        self.len() > QUICK_BYTES_MAX && worked_on()
     }
 
     pub(super) fn is_transactional(&self) -> bool {

@@ -30,10 +30,23 @@ use crate::router::Handler;
 /// append, sync included; so a time-out of 0 does not make every durable produce fail.
 const WAIT_MIN: Duration = Duration::from_secs(5);
 
-/// A partition's append: in the log's queue, nothing to append, or refused.
+/// By how much a batch may grow in memory, decompressed for its topic, without being waited for before the next one is looked at.
+const UNWAITED_GROWTH_BYTES_MAX: usize = 64 << 10;
+
+/// A partition's append, not refused.
+enum Append {
+    /// There was nothing to append.
+    Nothing,
+    /// In the log's queue.
+    Pending(PendingAppend),
+    /// Acknowledged.
+    Done(Appended),
+}
+
+/// A partition's append.
 struct Started {
     index: i32,
-    outcome: Result<Option<PendingAppend>, Refusal>,
+    outcome: Result<Append, Refusal>,
 }
 
 /// The appends of one topic.
@@ -53,8 +66,10 @@ impl Handler<ProduceRequest> for Broker {
         let (acks, transactional) = (request.acks, request.transactional_id.is_some());
         let topics = batches::of(request);
         let refusal = refuse_all(&topics, acks, transactional);
-        let start = |topic| self.start_topic(topic, refusal, cx.version);
-        let started: Vec<StartedTopic> = topics.into_iter().map(start).collect();
+        let mut started = Vec::with_capacity(topics.len());
+        for topic in topics {
+            started.push(self.start_topic(topic, refusal, cx.version, deadline).await);
+        }
         if acks == 0 {
             let failed =
                 started.iter().flat_map(|topic| &topic.partitions).any(|started| started.outcome.is_err());
@@ -73,27 +88,41 @@ fn refuse_all(topics: &[TopicBatches], acks: i16, transactional: bool) -> Option
 }
 
 impl Broker {
-    fn start_topic(&self, topic: TopicBatches, refusal: Option<ErrorCode>, version: i16) -> StartedTopic {
+    async fn start_topic(
+        &self,
+        topic: TopicBatches,
+        refusal: Option<ErrorCode>,
+        version: i16,
+        deadline: Instant,
+    ) -> StartedTopic {
         let found = self.topic(&topic.name);
-        let start = |batch: Batch| -> Result<Option<PendingAppend>, Refusal> {
-            let partition = found.as_ref().and_then(|topic| partition_of(topic, batch.index));
-            let partition = partition.ok_or(ErrorCode::UnknownTopicOrPartition)?;
-            if let Some(code) = refusal {
-                return Err(code.into());
-            }
-            batch.check_version(version)?;
-            append(&partition, batch, version < BATCHES_FROM)
-        };
-        let partitions = topic
-            .batches
-            .into_iter()
-            .map(|batch| Started { index: batch.index, outcome: start(batch) })
-            .collect();
+        let mut partitions = Vec::with_capacity(topic.batches.len());
+        for batch in topic.batches {
+            let (index, received) = (batch.index, batch.len());
+            let partition = found.as_ref().and_then(|topic| partition_of(topic, index));
+            let started = match (partition, refusal) {
+                (None, _) => Err(ErrorCode::UnknownTopicOrPartition.into()),
+                (_, Some(code)) => Err(code.into()),
+                (Some(partition), None) => append(&partition, batch, version),
+            };
+            let outcome = match started {
+                // What a request may take in memory is accounted by what was received.
+                Ok(Append::Pending(pending))
+                    if pending.stored_bytes() > received.saturating_add(UNWAITED_GROWTH_BYTES_MAX) =>
+                {
+                    wait(pending, deadline).await.map(Append::Done)
+                }
+                started => started,
+            };
+            partitions.push(Started { index, outcome });
+        }
         StartedTopic { name: topic.name, partitions }
     }
 }
 
-fn append(partition: &Partition, batch: Batch, old_formats: bool) -> Result<Option<PendingAppend>, Refusal> {
+fn append(partition: &Partition, batch: Batch, version: i16) -> Result<Append, Refusal> {
+    batch.check_version(version)?;
+    let old_formats = version < BATCHES_FROM;
     // Only a log that got a whole batch to look at tells where it begins.
     let log_start = if batch.is_whole() { partition.offsets().log_start } else { response::NO_OFFSET };
     let long = batch.takes_long(partition.config().compression);
@@ -102,13 +131,13 @@ fn append(partition: &Partition, batch: Batch, old_formats: bool) -> Result<Opti
         bytes => bytes.unwrap_or_default(),
     };
     if old_formats && is_empty_set(&bytes) {
-        return Ok(None);
+        return Ok(Append::Nothing);
     }
     let options = AppendOptions { old_formats, ..AppendOptions::default() };
     let append = || partition.append(bytes, options);
     // The other connections of this thread move to another one meanwhile.
     let appended = if long { tokio::task::block_in_place(append) } else { append() };
-    appended.map(Some).map_err(|error| Refusal::of(&error, log_start))
+    appended.map(Append::Pending).map_err(|error| Refusal::of(&error, log_start))
 }
 
 async fn finish(started: Vec<StartedTopic>, deadline: Instant) -> ProduceResponse {
@@ -117,8 +146,9 @@ async fn finish(started: Vec<StartedTopic>, deadline: Instant) -> ProduceRespons
         let mut rows = Vec::with_capacity(topic.partitions.len());
         for Started { index, outcome } in topic.partitions {
             let result = match outcome {
-                Ok(Some(pending)) => wait(pending, deadline).await.map(Some),
-                Ok(None) => Ok(None),
+                Ok(Append::Pending(pending)) => wait(pending, deadline).await.map(Some),
+                Ok(Append::Done(appended)) => Ok(Some(appended)),
+                Ok(Append::Nothing) => Ok(None),
                 Err(refusal) => Err(refusal),
             };
             rows.push(response::row(index, result));
