@@ -83,7 +83,8 @@ async fn open_engine(config: Arc<BrokerConfig>) -> anyhow::Result<Engine> {
                 i64::try_from(config.producer_id_expiration.as_millis()).unwrap_or(i64::MAX),
             )
             .sync_parallelism(config.sync_parallelism)
-            .retention_check_interval(Some(config.retention_check_interval));
+            .retention_check_interval(Some(config.retention_check_interval))
+            .compaction(config.compaction.clone());
         #[cfg(feature = "mutants")]
         let options = crate::mutants::seed(options);
         Engine::open(options)

@@ -48,7 +48,7 @@ impl Compression {
 pub const FLUSH_NEVER: u64 = i64::MAX as u64;
 
 /// The settings of one topic's logs. The defaults are Kafka's, but for `flush_messages`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
     /// `segment.bytes`: a segment is rolled before it would grow past this.
     pub segment_bytes: u32,
@@ -87,6 +87,14 @@ pub struct LogConfig {
     pub segment_jitter_ms: i64,
     /// `file.delete.delay.ms`: how long a removed segment's files stay under their aside names.
     pub file_delete_delay_ms: i64,
+    /// `min.cleanable.dirty.ratio`: a log is compacted when more than this share of it never was, 0 to 1.
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`: records stay uncompacted at least this long.
+    pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`: records stay uncompacted no longer than this, whatever the ratio.
+    pub max_compaction_lag_ms: i64,
+    /// `delete.retention.ms`: how long tombstones and markers stay after the first compaction that meets them.
+    pub delete_retention_ms: i64,
 }
 
 impl Default for LogConfig {
@@ -109,6 +117,10 @@ impl Default for LogConfig {
             segment_ms: 7 * 24 * 3_600_000,
             segment_jitter_ms: 0,
             file_delete_delay_ms: 60_000,
+            min_cleanable_dirty_ratio: 0.5,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
+            delete_retention_ms: 24 * 3_600_000,
         }
     }
 }

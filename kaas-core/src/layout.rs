@@ -18,6 +18,8 @@ pub const PRODUCER_IDS_DIR: &str = "cluster/producer-ids";
 pub const FORMAT_VERSION: u32 = 1;
 /// Suffix of a topic or a segment's file whose deletion has been decided and not yet finished.
 pub const DELETED_SUFFIX: &str = ".deleted";
+/// Suffix of a compacted segment that is still being written.
+pub const CLEANING_SUFFIX: &str = ".cleaning";
 /// The fsynced-prefix hint of a partition.
 pub const CHECKPOINT_FILE: &str = "checkpoint.json";
 
@@ -90,12 +92,36 @@ pub struct SegmentName {
     pub base_offset: i64,
     /// The epoch that wrote it.
     pub epoch: i32,
+    /// What it stands for, when it was made by compaction; `None` for one that was appended to.
+    pub cleaned: Option<Cleaned>,
+}
+
+/// What a compacted segment stands for: everything from its base offset to `end_offset`, whatever segments of a lower
+/// epoch, or of the same epoch and a lower generation, there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cleaned {
+    /// The offset after the last that it stands for.
+    pub end_offset: i64,
+    /// One more than the greatest generation that it was made from; 1 for what was never compacted.
+    pub generation: u32,
 }
 
 impl SegmentName {
+    /// The segment that `epoch` appends to from `base_offset` on.
+    pub fn new(epoch: i32, base_offset: i64) -> Self {
+        Self { base_offset, epoch, cleaned: None }
+    }
+
     /// The file name of one of the segment's files.
     pub fn file(self, kind: SegmentFile) -> String {
-        format!("{:08x}-{:020}.{}", self.epoch, self.base_offset, kind.extension())
+        let Self { base_offset, epoch, cleaned } = self;
+        let extension = kind.extension();
+        match cleaned {
+            None => format!("{epoch:08x}-{base_offset:020}.{extension}"),
+            Some(Cleaned { end_offset, generation }) => {
+                format!("{epoch:08x}-{base_offset:020}-{end_offset:020}-{generation:08x}.{extension}")
+            }
+        }
     }
 
     /// The segment that a `.log` file name stands for.
@@ -110,9 +136,27 @@ impl SegmentName {
     pub fn parse(name: &str) -> Option<(Self, SegmentFile)> {
         let (stem, extension) = name.split_once('.')?;
         let kind = SegmentFile::ALL.into_iter().find(|kind| kind.extension() == extension)?;
-        let (epoch, base) = stem.split_once('-')?;
-        Some((Self { base_offset: parse_offset(base)?, epoch: parse_epoch(epoch)? }, kind))
+        let (epoch, rest) = stem.split_once('-')?;
+        let (base, cleaned) = match rest.split_once('-') {
+            None => (rest, None),
+            Some((base, cleaned)) => {
+                let (end, generation) = cleaned.split_once('-')?;
+                let generation = parse_hex(generation)?;
+                (base, Some(Cleaned { end_offset: parse_offset(end)?, generation }))
+            }
+        };
+        Some((Self { base_offset: parse_offset(base)?, epoch: parse_epoch(epoch)?, cleaned }, kind))
     }
+}
+
+/// The mark that the log is compacted below `offset`; see [`start_file`].
+pub fn clean_file(epoch: i32, offset: i64) -> String {
+    format!("{epoch:08x}-{offset:020}.clean")
+}
+
+/// The offset in the name of a mark of compaction.
+pub fn parse_clean(name: &str) -> Option<i64> {
+    parse_mark(name.strip_suffix(".clean")?)
 }
 
 /// The mark that the log begins at `offset`, made under `epoch`. The greatest offset counts; the file is empty.
@@ -122,7 +166,11 @@ pub fn start_file(epoch: i32, offset: i64) -> String {
 
 /// The offset in the name of a log start's mark.
 pub fn parse_start(name: &str) -> Option<i64> {
-    let (epoch, offset) = name.strip_suffix(".start")?.split_once('-')?;
+    parse_mark(name.strip_suffix(".start")?)
+}
+
+fn parse_mark(stem: &str) -> Option<i64> {
+    let (epoch, offset) = stem.split_once('-')?;
     parse_epoch(epoch)?;
     parse_offset(offset)
 }
@@ -138,8 +186,12 @@ pub fn parse_producers(name: &str) -> Option<i64> {
 }
 
 fn parse_epoch(text: &str) -> Option<i32> {
+    i32::try_from(parse_hex(text)?).ok()
+}
+
+fn parse_hex(text: &str) -> Option<u32> {
     let strict = text.len() == 8 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    strict.then(|| i32::from_str_radix(text, 16).ok()).flatten()
+    strict.then(|| u32::from_str_radix(text, 16).ok()).flatten()
 }
 
 fn parse_offset(text: &str) -> Option<i64> {
@@ -153,7 +205,7 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_foreign_names_are_not_ours() {
-        let segment = SegmentName { base_offset: 42, epoch: 0x1f };
+        let segment = SegmentName::new(0x1f, 42);
         let name = segment.file(SegmentFile::Log);
         assert_eq!(name, "0000001f-00000000000000000042.log");
         assert_eq!(SegmentName::parse_log(&name), Some(segment));
@@ -161,7 +213,12 @@ mod tests {
             SegmentName::parse(&segment.file(SegmentFile::TimeIndex)),
             Some((segment, SegmentFile::TimeIndex))
         );
+        let cleaned = SegmentName { cleaned: Some(Cleaned { end_offset: 77, generation: 0xab }), ..segment };
+        let name = cleaned.file(SegmentFile::Log);
+        assert_eq!(name, "0000001f-00000000000000000042-00000000000000000077-000000ab.log");
+        assert_eq!(SegmentName::parse_log(&name), Some(cleaned));
         assert_eq!(parse_start(&start_file(7, 42)), Some(42));
+        assert_eq!(parse_clean(&clean_file(7, 42)), Some(42));
         assert_eq!(parse_claim(&claim_file(7)), Some(7));
         assert_eq!(parse_producers(&producers_file(9)), Some(9));
         for foreign in [
@@ -172,6 +229,9 @@ mod tests {
             "ffffffff-00000000000000000042.log",
             "0000001f-99999999999999999999.log",
             "0000001f-00000000000000000042.log.tmp",
+            "0000001f-00000000000000000042-00000000000000000077.log",
+            "0000001f-00000000000000000042-00000000000000000077-0000000g.log",
+            "0000001f-00000000000000000042-00000000000000000077-00000001-.log",
         ] {
             assert_eq!(SegmentName::parse_log(foreign), None, "{foreign}");
         }

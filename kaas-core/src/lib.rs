@@ -60,7 +60,8 @@ pub use config::{Compression, FLUSH_NEVER, LogConfig, TimestampType};
 #[cfg(feature = "test-util")]
 pub use engine::HeldCommits;
 pub use engine::{
-    Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig, SingleNode, Topic, TopicSpec, Topics,
+    CompactionOptions, Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig, SingleNode,
+    Topic, TopicSpec, Topics,
 };
 pub use error::{
     AppendError, CloseError, CreateTopicError, DeleteRecordsError, DeleteTopicError, OpenError, ReadError,

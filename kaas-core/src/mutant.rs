@@ -21,6 +21,8 @@ pub enum Mutant {
     UnlinkBeforeStart,
     /// Index files are used without a look at their checksums.
     IndexTrusted,
+    /// Compacted segments take the place of others before their names are durable.
+    SwapNotDurable,
 }
 
 /// The seeded bugs of one engine: none, unless a test asked for one.

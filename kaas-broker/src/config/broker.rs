@@ -1,9 +1,7 @@
 //! The broker-level keys that kaas knows by value: those it acts on, and the defaults of the topic-level keys.
 
 use super::def::{Check, Def, Effect, Kind};
-use super::reasons::{
-    LATER_CLEANER, NO_FLUSH_TIMER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT,
-};
+use super::reasons::{NO_FLUSH_TIMER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT};
 
 const fn row(
     name: &'static str,
@@ -47,10 +45,18 @@ pub const BROKER: &[Def] = &[
         "The security protocol of each listener name. Only PLAINTEXT listeners are served so far."),
     row("listeners", String, Some("PLAINTEXT://:9092"), Any, Live,
         "Where the broker listens: NAME://host:port separated by commas. An empty host is every interface, port 0 any free port."),
-    row("log.cleaner.delete.retention.ms", Long, Some("86400000"), Range(0, MAX), Idle(LATER_CLEANER), "The default of delete.retention.ms."),
-    row("log.cleaner.max.compaction.lag.ms", Long, FOREVER, Range(1, MAX), Idle(LATER_CLEANER), "The default of max.compaction.lag.ms."),
-    row("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Fraction(0.0, 1.0), Idle(LATER_CLEANER), "The default of min.cleanable.dirty.ratio."),
-    row("log.cleaner.min.compaction.lag.ms", Long, Some("0"), Range(0, MAX), Idle(LATER_CLEANER), "The default of min.compaction.lag.ms."),
+    row("log.cleaner.backoff.ms", Long, Some("15000"), Range(0, MAX), Live,
+        "How long compaction waits when no log is due, in milliseconds."),
+    row("log.cleaner.dedupe.buffer.size", Long, Some("134217728"), Range(1024, MAX), Live,
+        "The most memory that the keys of one compaction take, in bytes, at 16 bytes a key; what does not fit is left to the next one."),
+    row("log.cleaner.delete.retention.ms", Long, Some("86400000"), Range(0, MAX), Live, "The default of delete.retention.ms."),
+    row("log.cleaner.enable", Boolean, Some("true"), Any, Live,
+        "Whether logs with cleanup.policy=compact are compacted."),
+    row("log.cleaner.io.max.bytes.per.second", Double, Some("1.7976931348623157E308"), Fraction(0.0, f64::MAX), Live,
+        "The most bytes that compaction reads and writes in a second."),
+    row("log.cleaner.max.compaction.lag.ms", Long, FOREVER, Range(1, MAX), Live, "The default of max.compaction.lag.ms."),
+    row("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Fraction(0.0, 1.0), Live, "The default of min.cleanable.dirty.ratio."),
+    row("log.cleaner.min.compaction.lag.ms", Long, Some("0"), Range(0, MAX), Live, "The default of min.compaction.lag.ms."),
     row("log.cleanup.policy", List, Some("delete"), ListOf(&["compact", "delete"]), Live, "The default of cleanup.policy."),
     row("log.dir", String, None, Any, Live,
         "The folder of the volume, when log.dirs is not set. The user's data folder when neither is; Kafka's own default is /tmp/kafka-logs."),

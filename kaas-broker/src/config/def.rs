@@ -114,7 +114,7 @@ impl Def {
                 integer::<i64>(text).ok_or_else(|| refuse("Not a number of type LONG".to_owned()))?
             }
             Kind::Double => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => format!("{number:?}"),
+                Ok(number) if number.is_finite() => format!("{number:?}").replace('e', "E"),
                 _ => return Err(refuse("Not a number of type DOUBLE".to_owned())),
             },
             Kind::List => list(text).collect::<Vec<_>>().join(","),

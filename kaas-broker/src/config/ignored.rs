@@ -26,7 +26,7 @@ const IGNORED: &[(&str, &[&str])] = &[
         "max.connections.per.ip.overrides"]),
     (NO_REPLICATION, &["replica.", "replication.quota.", "num.replica.", "leader.imbalance.", "auto.leader.rebalance.enable"]),
     (NO_TIERING, &["remote.log."]),
-    (LATER_CLEANER, &["log.cleaner."]),
+    (ONE_CLEANER, &["log.cleaner.threads", "log.cleaner.io.buffer.size", "log.cleaner.io.buffer.load.factor"]),
     (NO_FLUSH_TIMER, &["log.flush.scheduler.interval.ms", "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms", "producer.id.expiration.check.interval.ms"]),
     (NO_PURGATORY, &["fetch.purgatory.purge.interval.requests", "producer.purgatory.purge.interval.requests",

@@ -1,7 +1,7 @@
 //! Why a known Kafka key does nothing here: one sentence a cause, shown at start and by `kaas config explain`.
 
-/// Keys of the log cleaner.
-pub const LATER_CLEANER: &str = "logs are not compacted yet";
+/// Keys of the log cleaner's threads and buffers.
+pub const ONE_CLEANER: &str = "one thread compacts, with buffers of a fixed size";
 /// Keys of followers, in-sync sets and their traffic.
 pub const NO_REPLICATION: &str = "all brokers share one volume, so nothing is replicated";
 /// Keys of tiered storage.

@@ -116,6 +116,12 @@ pub fn log_config(overrides: &Overrides, layers: &Layers) -> LogConfig {
             _ => kaas_core::Compression::Producer,
         },
         down_conversion: text("message.downconversion.enable") == "true",
+        min_cleanable_dirty_ratio: text("min.cleanable.dirty.ratio")
+            .parse()
+            .expect("the table checks numbers and gives defaults"),
+        min_compaction_lag_ms: number("min.compaction.lag.ms"),
+        max_compaction_lag_ms: number("max.compaction.lag.ms"),
+        delete_retention_ms: number("delete.retention.ms"),
     }
 }
 

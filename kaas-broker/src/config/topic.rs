@@ -1,7 +1,7 @@
 //! The topic-level keys of Kafka 3.7 and the broker key that gives each its default.
 
 use super::def::{Check, Def, Effect, Kind};
-use super::reasons::{LATER_CLEANER, NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT};
+use super::reasons::{NO_PREALLOCATION, NO_REPLICATION, NO_TIERING, ONE_FORMAT};
 
 /// One topic-level key.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub const TOPIC: &[TopicDef] = &[
         "What happens to old records: delete drops whole segments by age or size, compact keeps the last record of each key. With compact, records must have a key."),
     row("compression.type", Some("compression.type"), String, "producer", OneOf(COMPRESSION_TYPES), Live,
         "The codec that stored batches have, by recompression where they come in another; producer keeps the producer's."),
-    row("delete.retention.ms", Some("log.cleaner.delete.retention.ms"), Long, "86400000", Range(0, MAX), Idle(LATER_CLEANER),
+    row("delete.retention.ms", Some("log.cleaner.delete.retention.ms"), Long, "86400000", Range(0, MAX), Live,
         "How long a tombstone stays after its first cleaning, in milliseconds."),
     row("file.delete.delay.ms", Some("log.segment.delete.delay.ms"), Long, "60000", Range(0, MAX), Live,
         "How long a deleted segment stays on disk under its aside name, in milliseconds."),
@@ -58,7 +58,7 @@ pub const TOPIC: &[TopicDef] = &[
         "Bytes that stay on local storage when older segments are tiered."),
     row("local.retention.ms", Some("log.local.retention.ms"), Long, "-2", Range(-2, MAX), Idle(NO_TIERING),
         "Milliseconds that segments stay on local storage when older ones are tiered."),
-    row("max.compaction.lag.ms", Some("log.cleaner.max.compaction.lag.ms"), Long, FOREVER, Range(1, MAX), Idle(LATER_CLEANER),
+    row("max.compaction.lag.ms", Some("log.cleaner.max.compaction.lag.ms"), Long, FOREVER, Range(1, MAX), Live,
         "The longest time that a record stays uncompacted, in milliseconds."),
     row("max.message.bytes", Some("message.max.bytes"), Int, "1048588", Range(0, MAX), Live,
         "The largest batch that is accepted, in bytes, as it arrives (after compression)."),
@@ -74,9 +74,9 @@ pub const TOPIC: &[TopicDef] = &[
         "Deprecated by Kafka: one bound for both directions, used where the two newer keys are at their default."),
     row("message.timestamp.type", Some("log.message.timestamp.type"), String, "CreateTime", OneOf(&["CreateTime", "LogAppendTime"]), Live,
         "Whether a record carries its producer's time or the time of its append."),
-    row("min.cleanable.dirty.ratio", Some("log.cleaner.min.cleanable.ratio"), Double, "0.5", Fraction(0.0, 1.0), Idle(LATER_CLEANER),
+    row("min.cleanable.dirty.ratio", Some("log.cleaner.min.cleanable.ratio"), Double, "0.5", Fraction(0.0, 1.0), Live,
         "The share of a log that must be uncompacted before it is cleaned."),
-    row("min.compaction.lag.ms", Some("log.cleaner.min.compaction.lag.ms"), Long, "0", Range(0, MAX), Idle(LATER_CLEANER),
+    row("min.compaction.lag.ms", Some("log.cleaner.min.compaction.lag.ms"), Long, "0", Range(0, MAX), Live,
         "The shortest time that a record stays uncompacted, in milliseconds."),
     row("min.insync.replicas", Some("min.insync.replicas"), Int, "1", Range(1, MAX), Idle(NO_REPLICATION),
         "How many replicas must have a record before it is acknowledged. All replicas share one volume, so all have it."),

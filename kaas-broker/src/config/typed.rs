@@ -55,6 +55,8 @@ pub struct BrokerConfig {
     pub sync_parallelism: usize,
     /// How often old segments are looked for.
     pub retention_check_interval: Duration,
+    /// How logs are compacted.
+    pub compaction: kaas_core::CompactionOptions,
 }
 
 impl BrokerConfig {
@@ -99,6 +101,13 @@ impl BrokerConfig {
             retention_check_interval: Duration::from_millis(
                 read.int("log.retention.check.interval.ms") as u64
             ),
+            compaction: kaas_core::CompactionOptions {
+                backoff: read
+                    .flag("log.cleaner.enable")
+                    .then(|| Duration::from_millis(read.int("log.cleaner.backoff.ms") as u64)),
+                dedupe_bytes_max: read.size("log.cleaner.dedupe.buffer.size"),
+                bytes_per_second_max: read.double("log.cleaner.io.max.bytes.per.second"),
+            },
             layers,
         })
     }
@@ -109,6 +118,13 @@ struct Reader<'a>(&'a Layers);
 
 impl Reader<'_> {
     fn int(&self, key: &str) -> i64 {
+        self.0
+            .get(key)
+            .and_then(|value| value.parse().ok())
+            .expect("the table checks numbers and gives defaults")
+    }
+
+    fn double(&self, key: &str) -> f64 {
         self.0
             .get(key)
             .and_then(|value| value.parse().ok())

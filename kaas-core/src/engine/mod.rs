@@ -1,6 +1,8 @@
 //! The engine: opens a volume, holds its topics and runs the commit loop.
 
+mod background;
 mod commit;
+mod compaction;
 mod fence;
 mod identity;
 mod options;
@@ -9,6 +11,7 @@ mod retention;
 mod sync_pool;
 mod topics;
 
+pub use compaction::CompactionOptions;
 pub use fence::{Fence, Fenced, SingleNode};
 pub use options::{EngineOptions, ResolveConfig};
 pub use topics::{Topic, Topics};
@@ -25,9 +28,11 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
+use self::background::Background;
 use self::commit::{Committer, Event};
+use self::compaction::Compaction;
 use self::producer_ids::ProducerIds;
-use self::retention::{Retention, RetentionThread};
+use self::retention::Retention;
 use self::sync_pool::SyncPool;
 use self::topics::TopicRecord;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
@@ -75,7 +80,9 @@ struct Inner {
     queue: Arc<CommitQueue>,
     thread: Mutex<Option<JoinHandle<()>>>,
     retention: Arc<Retention>,
-    retention_thread: Mutex<Option<RetentionThread>>,
+    compaction: Arc<Compaction>,
+    /// What looks after the logs in the background.
+    caretakers: Mutex<Vec<Background>>,
     next_key: AtomicU64,
 }
 
@@ -120,6 +127,13 @@ impl Engine {
             topics: Arc::clone(&topics),
             doomed: Mutex::default(),
         });
+        let compaction = Arc::new(Compaction {
+            options: options.compaction.clone(),
+            clock: Arc::clone(&options.clock),
+            topics: Arc::clone(&topics),
+            retention: Arc::clone(&retention),
+            given_up: Mutex::default(),
+        });
         let inner = Inner {
             options,
             cluster_id,
@@ -130,7 +144,8 @@ impl Engine {
             queue,
             thread: Mutex::new(None),
             retention,
-            retention_thread: Mutex::new(None),
+            compaction,
+            caretakers: Mutex::default(),
             next_key: AtomicU64::new(0),
         };
         inner.open_topics()?;
@@ -140,14 +155,10 @@ impl Engine {
             error: error.into(),
         })?;
         *inner.thread.lock() = Some(thread);
-        if let Some(interval) = inner.options.retention_check_interval {
-            let started = RetentionThread::start(Arc::clone(&inner.retention), interval);
-            let started = started.map_err(|error| OpenError::Storage {
-                path: "the retention thread".to_owned(),
-                error: error.into(),
-            })?;
-            *inner.retention_thread.lock() = Some(started);
-        }
+        inner.start_caretakers().map_err(|error| OpenError::Storage {
+            path: "the background threads".to_owned(),
+            error: error.into(),
+        })?;
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -229,6 +240,12 @@ impl Engine {
         self.inner.retention.pass();
     }
 
+    /// Compacts every log with `cleanup.policy=compact` that is due by its settings, as fast as it can, while the engine's own
+    /// thread does the same at its [pace](CompactionOptions). What fails is logged and tried again by the next pass. Blocks.
+    pub fn compact(&self) {
+        self.inner.compaction.pass(&|_| true);
+    }
+
     /// A producer id that was never given out before, on this volume. May block.
     ///
     /// # Errors
@@ -254,7 +271,7 @@ impl Engine {
     /// # Errors
     /// [`CloseError`]; what was acknowledged is safe all the same.
     pub fn close(&self) -> Result<(), CloseError> {
-        self.inner.stop_retention();
+        self.inner.stop_caretakers();
         for topic in self.topics().iter() {
             topic.partitions.iter().for_each(|partition| partition.refuse_appends());
         }
@@ -349,11 +366,20 @@ impl Inner {
         Topic { name, id, config, partitions, log_config }
     }
 
-    fn stop_retention(&self) {
-        let thread = self.retention_thread.lock().take();
-        if let Some(thread) = thread {
-            thread.stop();
+    fn start_caretakers(&self) -> std::io::Result<()> {
+        let mut caretakers = self.caretakers.lock();
+        if let Some(interval) = self.options.retention_check_interval {
+            caretakers.push(Arc::clone(&self.retention).start(interval)?);
         }
+        if let Some(backoff) = self.options.compaction.backoff {
+            caretakers.push(Arc::clone(&self.compaction).start(backoff)?);
+        }
+        Ok(())
+    }
+
+    fn stop_caretakers(&self) {
+        let caretakers = std::mem::take(&mut *self.caretakers.lock());
+        caretakers.into_iter().for_each(Background::stop);
     }
 
     fn join(&self) {
@@ -366,7 +392,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.stop_retention();
+        self.stop_caretakers();
         self.queue.send(Event::Stop);
         self.join();
     }

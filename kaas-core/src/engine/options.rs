@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::compaction::CompactionOptions;
 use super::fence::{Fence, SingleNode};
 use crate::clock::{Clock, SystemClock};
 use crate::config::LogConfig;
@@ -37,6 +38,7 @@ pub struct EngineOptions {
     pub(crate) producer_id_expiration_ms: i64,
     pub(crate) checkpoint_bytes: u64,
     pub(crate) retention_check_interval: Option<Duration>,
+    pub(crate) compaction: CompactionOptions,
     pub(crate) mutants: Mutants,
 }
 
@@ -70,6 +72,7 @@ impl EngineOptions {
             producer_id_expiration_ms: PRODUCER_ID_EXPIRATION_MS,
             checkpoint_bytes: CHECKPOINT_BYTES,
             retention_check_interval: Some(RETENTION_CHECK_INTERVAL),
+            compaction: CompactionOptions::default(),
             mutants: Mutants::default(),
         }
     }
@@ -131,6 +134,13 @@ impl EngineOptions {
     #[must_use]
     pub fn retention_check_interval(mut self, interval: Option<Duration>) -> Self {
         self.retention_check_interval = interval;
+        self
+    }
+
+    /// How logs are compacted.
+    #[must_use]
+    pub fn compaction(mut self, compaction: CompactionOptions) -> Self {
+        self.compaction = compaction;
         self
     }
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
+use super::background::Background;
 use super::commit::{CommitQueue, Event};
 use super::topics::Topics;
 use crate::clock::Clock;
@@ -59,6 +59,21 @@ impl Retention {
         });
     }
 
+    /// Takes files that are to be removed when their time has come.
+    pub(crate) fn doom(&self, files: Vec<Doomed>) {
+        self.doomed.lock().extend(files);
+    }
+
+    /// The thread that makes the passes.
+    pub(crate) fn start(self: Arc<Self>, interval: Duration) -> std::io::Result<Background> {
+        Background::start("kaas-retention", interval.min(FIRST_PASS_AFTER), move |_| {
+            self.pass();
+            // What is due earlier than the next pass gets one of its own, but not at every moment.
+            let due = self.next_due_ms().map(|ms| Duration::from_millis(ms.max(1000).unsigned_abs()));
+            due.map_or(interval, |due| due.min(interval))
+        })
+    }
+
     /// When the next file is due, in milliseconds from now.
     fn next_due_ms(&self) -> Option<i64> {
         let due_ms = self.doomed.lock().iter().map(|file| file.due_ms).min()?;
@@ -68,53 +83,5 @@ impl Retention {
     fn roll(&self, key: u64) -> bool {
         let (answer, answered) = sync_channel(1);
         self.queue.send(Event::Roll(key, answer)) && answered.recv().unwrap_or(false)
-    }
-}
-
-/// The thread that makes the passes.
-pub(crate) struct RetentionThread {
-    stop: Arc<Stop>,
-    thread: JoinHandle<()>,
-}
-
-#[derive(Default)]
-struct Stop {
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl RetentionThread {
-    pub(crate) fn start(retention: Arc<Retention>, interval: Duration) -> std::io::Result<Self> {
-        let stop = Arc::new(Stop::default());
-        let until = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("kaas-retention".to_owned());
-        let thread = thread.spawn(move || {
-            let mut wait = interval.min(FIRST_PASS_AFTER);
-            while !until.wait(wait) {
-                retention.pass();
-                // What is due earlier than the next pass gets one of its own, but not at every moment.
-                let due =
-                    retention.next_due_ms().map(|ms| Duration::from_millis(ms.max(1000).unsigned_abs()));
-                wait = due.map_or(interval, |due| due.min(interval));
-            }
-        })?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Waits for the pass that is under way; there is none after it.
-    pub(crate) fn stop(self) {
-        *self.stop.stopped.lock() = true;
-        self.stop.changed.notify_all();
-        // A panic there was reported by its hook; there is nothing to add.
-        let _ = self.thread.join();
-    }
-}
-
-impl Stop {
-    /// Waits this long, or until it is time to stop, which it then says.
-    fn wait(&self, at_most: Duration) -> bool {
-        let mut stopped = self.stopped.lock();
-        self.changed.wait_while_for(&mut stopped, |stopped| !*stopped, at_most);
-        *stopped
     }
 }

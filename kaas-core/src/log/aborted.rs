@@ -106,7 +106,9 @@ impl Partition {
     /// # Errors
     /// [`ReadError`].
     pub fn cleaning_facts(&self, start: i64, upper: i64) -> Result<CleaningFacts, ReadError> {
-        let last_of_active = self.active_producers().into_iter().map(|p| (p.producer_id, p)).collect();
+        // Without what is pending: that may still fail, and what came before it is then the last.
+        let active = self.committed_producers().active(self.expiry());
+        let last_of_active = active.into_iter().map(|p| (p.producer_id, p)).collect();
         loop {
             let Some(place) = self.with_readable(|state| state.place(start))? else {
                 return Ok(CleaningFacts::new(Vec::new(), last_of_active));
@@ -134,7 +136,7 @@ pub struct CleaningFacts {
 }
 
 impl CleaningFacts {
-    fn new(aborted: Vec<AbortedTxn>, last_of_active: HashMap<i64, ActiveProducer>) -> Self {
+    pub(crate) fn new(aborted: Vec<AbortedTxn>, last_of_active: HashMap<i64, ActiveProducer>) -> Self {
         let mut by_producer: HashMap<i64, Vec<(i64, i64)>> = HashMap::new();
         for txn in aborted {
             by_producer.entry(txn.producer_id).or_default().push((txn.first_offset, txn.last_offset));

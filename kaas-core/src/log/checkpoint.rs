@@ -29,7 +29,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     pub(crate) fn segment(&self) -> SegmentName {
-        SegmentName { base_offset: self.base_offset, epoch: self.epoch }
+        SegmentName::new(self.epoch, self.base_offset)
     }
 }
 

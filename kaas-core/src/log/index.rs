@@ -74,7 +74,10 @@ impl Index {
         }
         self.covered += header.size as u64;
         self.next_offset = header.next_offset();
-        self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        // A batch that compaction has emptied has no record with its time.
+        if header.record_count > 0 {
+            self.max_timestamp = self.max_timestamp.max(header.max_timestamp);
+        }
     }
 
     /// Where to start looking for `offset`: at or before its batch.

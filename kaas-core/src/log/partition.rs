@@ -209,7 +209,7 @@ impl Partition {
         Some(state.verifications.ask(producer_id, producer_epoch, first_sequence, expiry))
     }
 
-    fn expiry(&self) -> Expiry {
+    pub(super) fn expiry(&self) -> Expiry {
         Expiry { now_ms: self.clock.now_ms(), expiration_ms: self.producer_expiration_ms }
     }
 
@@ -348,6 +348,7 @@ impl Partition {
         let mut state = self.state.lock();
         sealed.set_visible(sealed_bytes);
         state.last_closed = true;
+        state.claimed = false;
         state.recent_ends.clear();
         state.epoch = epoch;
         let start = state.high_watermark;
@@ -355,6 +356,11 @@ impl Partition {
         if matches!(state.status, Status::Suspended) {
             state.status = Status::Online;
         }
+    }
+
+    /// Notes that the claim of the epoch is durable.
+    pub(crate) fn note_claimed(&self) {
+        self.state.lock().claimed = true;
     }
 
     /// Notes that the last segment takes no more appends.

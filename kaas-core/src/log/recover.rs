@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use super::checkpoint::{self, Checkpoint};
 use super::claim::{self, Claim, Seal};
-use super::log_start;
+use super::cover::{self, Cover};
+use super::marks;
 use super::producers::{Expiry, Producers};
 use super::scan::{ScanError, Scanner};
 use super::segment::Segment;
-use super::sweep::sweep;
+use super::sweep::{self, sweep};
 use super::writer::GROUP_BYTES_MAX;
 use crate::error::{Offline, StorageError};
-use crate::layout::{SegmentFile, SegmentName, parse_claim, parse_producers};
+use crate::layout::{SegmentFile, SegmentName, parse_claim, parse_clean, parse_producers, parse_start};
 use crate::mutant::{Mutant, Mutants};
 use crate::record::{BATCH_OVERHEAD, BatchHeader, EndTxnMarker, batch_crc};
 use crate::volume::{Access, Volume, VolumeFile, read_exact_at};
@@ -46,6 +47,8 @@ pub(crate) struct Recovered {
     /// Whether the last segment may be appended to, and up to where it is checkpointed.
     pub(crate) active: Option<u64>,
     pub(crate) log_start: i64,
+    /// Everything below was compacted.
+    pub(crate) clean_below: i64,
     pub(crate) log_end: i64,
     pub(crate) producers: Producers,
 }
@@ -87,8 +90,10 @@ pub(crate) fn recover(
         Err(error) => return Err(error.into()),
     };
     let chain = Chain::load(context.volume, dir, &names)?;
-    let marked = log_start::greatest(&names).unwrap_or(0);
-    let mut segments = chain.visible(dir, &names, context.mutants)?;
+    let marked = marks::greatest(&names, parse_start).unwrap_or(0);
+    let found = names.iter().filter_map(|name| SegmentName::parse_log(name)).collect();
+    let Cover { live, superseded } = cover::resolve(found).map_err(|error| damaged(error.to_string()))?;
+    let mut segments = chain.visible(dir, live, context.mutants)?;
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
     segments.drain(..dead);
     let checkpoint = if segments.is_empty() { None } else { checkpoint::load(context.volume, dir)? };
@@ -103,13 +108,15 @@ pub(crate) fn recover(
     let first = recovery.segments.first().map_or(log_end, |segment| segment.base_offset());
     let log_start = first.max(marked);
     let live: Vec<SegmentName> = recovery.segments.iter().map(|segment| segment.name()).collect();
-    sweep(context.volume, dir, &names, &live, log_start)?;
+    let found = sweep::Found { names: &names, live: &live, superseded: &superseded, log_start };
+    sweep(context.volume, dir, &found)?;
     Ok(Recovered {
         epoch: recovery.chain.epoch,
         claimed: recovery.chain.claimed,
         epoch_seen: recovery.chain.epoch_seen,
         epochs: recovery.chain.starts.iter().map(|(epoch, start)| (*epoch, *start)).collect(),
         log_start,
+        clean_below: marks::greatest(&names, parse_clean).unwrap_or(0),
         segments: recovery.segments,
         active,
         log_end,
@@ -183,19 +190,17 @@ impl Chain {
     fn visible(
         &self,
         dir: &Arc<str>,
-        names: &[String],
+        found: Vec<SegmentName>,
         mutants: Mutants,
     ) -> Result<Vec<Arc<Segment>>, RecoverError> {
-        let mut found: Vec<SegmentName> =
-            names.iter().filter_map(|name| SegmentName::parse_log(name)).collect();
-        found.sort_unstable();
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         for name in found {
             // Nothing is written under an epoch before its claim is durable.
             if !self.claimed || !self.starts.contains_key(&name.epoch) {
                 return Err(damaged(format!("segment {name:?} has no claim")));
             }
-            let len = match self.seals.get(&name.epoch) {
+            // A compacted segment has only what was acknowledged: no seal cuts it.
+            let len = match self.seals.get(&name.epoch).filter(|_| name.cleaned.is_none()) {
                 Some(seal) if name.base_offset > seal.base_offset => continue,
                 Some(seal) if name.base_offset == seal.base_offset => Some(seal.position),
                 _ => None,
@@ -231,6 +236,12 @@ impl Recovery<'_> {
             return Ok((start, None));
         };
         let name = last.name();
+        if let Some(cleaned) = name.cleaned
+            && self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.offset <= cleaned.end_offset)
+        {
+            // All was closed and compacted: the log goes on in a new segment.
+            return Ok((cleaned.end_offset.max(start), None));
+        }
         if let Some(checkpoint) = &self.checkpoint
             && checkpoint.segment() > name
         {

@@ -4,14 +4,14 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use super::log_start;
+use super::marks;
 use super::partition::Partition;
 use super::retention::{self, Candidate, Look, SegmentAge};
 use super::scan::ScanError;
 use super::segment::{Measures, Segment};
 use super::state::State;
 use crate::error::{AppendError, DeleteRecordsError, OffsetOutOfRange, ReadError, StorageError};
-use crate::layout::{DELETED_SUFFIX, SegmentFile};
+use crate::layout::{DELETED_SUFFIX, SegmentFile, parse_start, start_file};
 use crate::mutant::Mutant;
 
 /// Closes the active segment of the partition with this key; false when that is not possible now.
@@ -181,7 +181,7 @@ impl Partition {
         retention::removable(&config, now_ms, view.log_start, &view.candidates, &mut look)
     }
 
-    fn measure(&self, segment: &Segment) -> Result<Measures, RetainError> {
+    pub(super) fn measure(&self, segment: &Segment) -> Result<Measures, RetainError> {
         let measured = segment.measure(&*self.volume, self.config().index_interval_bytes);
         measured.map_err(|error| match error {
             ScanError::Storage(error) => error.into(),
@@ -195,15 +195,15 @@ impl Partition {
     }
 
     fn store_log_start(&self, offset: i64) -> Result<(), StorageError> {
-        log_start::store(&*self.volume, self.dir(), self.leader_epoch(), offset)?;
-        if let Err(error) = log_start::remove_below(&*self.volume, self.dir(), offset) {
+        marks::store(&*self.volume, self.dir(), &start_file(self.leader_epoch(), offset))?;
+        if let Err(error) = marks::remove_below(&*self.volume, self.dir(), parse_start, offset) {
             tracing::debug!(partition = %self.dir(), %error, "old marks of the log start remain");
         }
         Ok(())
     }
 
     /// Renames a segment's files aside; what cannot be renamed now is tried again before it is unlinked.
-    fn set_aside(&self, segment: &Segment, due_ms: i64) -> impl Iterator<Item = Doomed> {
+    pub(super) fn set_aside(&self, segment: &Segment, due_ms: i64) -> impl Iterator<Item = Doomed> {
         segment.release();
         SegmentFile::ALL
             .map(|kind| Doomed { path: segment.path(kind), aside: false, due_ms })

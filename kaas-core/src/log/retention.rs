@@ -88,12 +88,15 @@ pub(crate) struct SegmentAge {
 /// `segment.ms` of one segment: less `segment.jitter.ms` times a fraction that its name decides, so that segments
 /// which began together do not all end together, and the same one always ends the same way.
 pub(crate) fn segment_ms(config: &LogConfig, dir: &str, base_offset: i64) -> i64 {
-    let jitter_max = config.segment_jitter_ms.min(config.segment_ms);
+    // What must be compacted in time must be closed in time.
+    let longest =
+        if config.compact { config.segment_ms.min(config.max_compaction_lag_ms) } else { config.segment_ms };
+    let jitter_max = config.segment_jitter_ms.min(longest);
     if jitter_max <= 0 {
-        return config.segment_ms;
+        return longest;
     }
     let seed = crc32c::crc32c_append(crc32c::crc32c(dir.as_bytes()), &base_offset.to_be_bytes());
-    config.segment_ms - (i64::from(seed) << 31 | i64::from(seed >> 1)) % jitter_max
+    longest - (i64::from(seed) << 31 | i64::from(seed >> 1)) % jitter_max
 }
 
 #[cfg(test)]

@@ -72,6 +72,17 @@ impl Segment {
         segment
     }
 
+    /// A segment that compaction has written: complete, closed, its index in memory.
+    pub(crate) fn compacted(
+        dir: Arc<str>,
+        name: SegmentName,
+        bytes: u64,
+        index: Index,
+        mutants: Mutants,
+    ) -> Self {
+        Self { index: RwLock::new(Some(index)), ..Self::closed(dir, name, Some(bytes), mutants) }
+    }
+
     pub(crate) fn name(&self) -> SegmentName {
         self.name
     }

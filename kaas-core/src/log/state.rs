@@ -46,6 +46,12 @@ pub(super) struct State {
     pub(super) segments: Vec<Arc<Segment>>,
     /// The last segment takes no more appends; the next one begins at the high watermark.
     pub(super) last_closed: bool,
+    /// The claim of the epoch is durable.
+    pub(super) claimed: bool,
+    /// Everything below was compacted.
+    pub(super) clean_below: i64,
+    /// The greatest generation of a compacted segment whose name may or may not have become durable.
+    pub(super) failed_generation: u32,
     /// High watermarks of the last commits and where they are in the last segment, oldest first.
     pub(super) recent_ends: VecDeque<(i64, u64)>,
     /// Rolled segments with an open descriptor, least recently opened first.
@@ -71,6 +77,9 @@ impl State {
             log_end: 0,
             segments: Vec::new(),
             last_closed: false,
+            claimed: false,
+            clean_below: 0,
+            failed_generation: 0,
             recent_ends: VecDeque::new(),
             read_rolled: VecDeque::new(),
             pending: VecDeque::new(),
@@ -99,6 +108,8 @@ impl State {
             state.high_watermark = log.log_end;
             state.log_end = log.log_end;
             state.last_closed = log.active.is_none();
+            state.claimed = log.claimed;
+            state.clean_below = log.clean_below;
             state.segments = log.segments;
             state.producers = log.producers;
             seed

@@ -111,7 +111,8 @@ impl Partition {
             while let Some((position, header)) =
                 scanner.next_header().map_err(|error| Stop::scan(&place.segment, error))?
             {
-                if header.last_offset() < log_start || header.max_timestamp <= greatest {
+                let empty = header.record_count == 0 || header.last_offset() < log_start;
+                if empty || header.max_timestamp <= greatest {
                     continue;
                 }
                 if header.base_offset >= log_start {

@@ -316,6 +316,7 @@ impl Writer {
         let sync_dir = !context.mutants.has(Mutant::NoDirectorySync);
         claim::create(&*context.volume, dir, &claim, attempted, sync_dir)?;
         self.claimed = true;
+        partition.note_claimed();
         self.epoch_seen = self.epoch_seen.max(self.epoch);
         Ok(())
     }
@@ -412,7 +413,7 @@ impl Writer {
     }
 
     fn create_segment(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
-        let name = SegmentName { base_offset: self.next_offset, epoch: self.epoch };
+        let name = SegmentName::new(self.epoch, self.next_offset);
         let dir = Arc::clone(partition.dir());
         let file = context.volume.create_new(&format!("{dir}/{}", name.file(SegmentFile::Log)))?;
         let open = partition.committed_open_transactions();

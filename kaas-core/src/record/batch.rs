@@ -23,6 +23,7 @@ const CODEC_MASK: i16 = 0x07;
 pub(crate) const LOG_APPEND_TIME_BIT: i16 = 0x08;
 pub(crate) const TRANSACTIONAL_BIT: i16 = 0x10;
 pub(crate) const CONTROL_BIT: i16 = 0x20;
+pub(crate) const DELETE_HORIZON_BIT: i16 = 0x40;
 
 /// The codec of a batch's records, by its attribute bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +203,12 @@ impl BatchHeader {
     /// Whether the batch is a broker's marker.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL_BIT != 0
+    }
+
+    /// When the batch's tombstones and markers may go (KIP-534), if compaction has met them: then the base timestamp
+    /// is that time.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
     }
 
     /// The timestamp of a record of this batch whose stored delta is `delta`.

@@ -10,6 +10,7 @@ mod legacy;
 mod marker;
 mod read;
 mod rules;
+mod slices;
 mod validate;
 mod walk;
 mod write;
@@ -23,7 +24,12 @@ pub use read::{WholeBatch, read_batch};
 pub use validate::is_empty_set;
 pub use walk::{MalformedRecord, Record, RecordHead};
 
-pub(crate) use batch::{BASE_OFFSET_AT, LEADER_EPOCH_AT, MAGIC_AT, batch_crc};
+pub(crate) use batch::{
+    ATTRIBUTES_AT, BASE_OFFSET_AT, CRC_AT, DELETE_HORIZON_BIT, LEADER_EPOCH_AT, LOG_OVERHEAD, MAGIC_AT,
+    MAX_TIMESTAMP_AT, batch_crc,
+};
+pub(crate) use compress::Encoder;
 pub(crate) use decompress::decompress;
+pub(crate) use slices::{RecordSlice, RecordSlices};
 pub(crate) use validate::{ValidBatch, validate, validate_any, validate_marker};
 pub(crate) use walk::for_each_head;

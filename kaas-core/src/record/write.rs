@@ -51,7 +51,7 @@ impl RecordWriter {
     }
 }
 
-fn put_varint(out: &mut Vec<u8>, value: i64) {
+pub(super) fn put_varint(out: &mut Vec<u8>, value: i64) {
     let mut rest = ((value << 1) ^ (value >> 63)) as u64;
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
