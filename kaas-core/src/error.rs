@@ -159,9 +159,12 @@ pub enum AppendError {
     /// Wait and retry: the disk is full or failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// Wait and retry elsewhere: another broker owns the partition now.
+    /// Wait and retry elsewhere: another broker owns what this one led.
     #[error("this broker has been fenced")]
     Fenced,
+    /// Retry elsewhere: this broker does not lead the partition.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
     /// Out of service.
     #[error(transparent)]
     Offline(#[from] Offline),
@@ -171,6 +174,56 @@ pub enum AppendError {
     /// The engine is closing or gone.
     #[error("the engine is closed")]
     Closed,
+}
+
+/// Why this broker does not lead a partition, or does not any more.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LeadError {
+    /// Caller's fault: the engine has the volume to itself, and leads everything.
+    #[error("the engine does not share its volume")]
+    NotShared,
+    /// The epoch, or one above it, is taken or in doubt. Nothing else has changed: claim a higher one if this broker
+    /// is still meant to lead.
+    #[error("epoch {epoch} is lost")]
+    Lost {
+        /// The epoch that was to be claimed.
+        epoch: i32,
+    },
+    /// Who led before may still acknowledge: revoke its fence first.
+    #[error("broker {broker_id}, incarnation {incarnation}, has not been fenced")]
+    NotRevoked {
+        /// The broker.
+        broker_id: i32,
+        /// Its incarnation.
+        incarnation: uuid::Uuid,
+    },
+    /// Another thread is at it.
+    #[error("the partition is being taken over or given up already")]
+    Busy,
+    /// This broker does not lead the partition.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
+    /// This broker has been fenced, for good: it must start anew.
+    #[error("this broker has been fenced")]
+    Fenced,
+    /// Wait and retry.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// What is on the volume contradicts itself. Nothing was changed, but for a claim that does not count.
+    #[error(transparent)]
+    Offline(#[from] Offline),
+    /// The topic is gone.
+    #[error("the topic was deleted")]
+    Deleted,
+    /// The engine is closing or gone.
+    #[error("the engine is closed")]
+    Closed,
+}
+
+impl From<io::Error> for LeadError {
+    fn from(error: io::Error) -> Self {
+        Self::Storage(error.into())
+    }
 }
 
 /// An offset outside the log.
@@ -204,6 +257,12 @@ pub enum ReadError {
         /// What is wrong.
         why: String,
     },
+    /// Retry elsewhere: another broker owns what this one led.
+    #[error("this broker has been fenced")]
+    Fenced,
+    /// Retry elsewhere: this broker does not lead the partition.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
     /// Out of service.
     #[error(transparent)]
     Offline(#[from] Offline),
@@ -228,6 +287,9 @@ pub enum DeleteRecordsError {
     /// Wait and retry elsewhere: another broker owns the partition now.
     #[error("this broker has been fenced")]
     Fenced,
+    /// Retry elsewhere: this broker does not lead the partition.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
     /// Out of service.
     #[error(transparent)]
     Offline(#[from] Offline),

@@ -20,8 +20,8 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const DELETED_SUFFIX: &str = ".deleted";
 /// Suffix of a compacted segment that is still being written.
 pub const CLEANING_SUFFIX: &str = ".cleaning";
-/// The fsynced-prefix hint of a partition.
-pub const CHECKPOINT_FILE: &str = "checkpoint.json";
+/// One JSON file an incarnation of a broker: whether it may still acknowledge.
+pub const BROKERS_DIR: &str = "cluster/brokers";
 
 /// Most characters of a topic's name that its path carries: 249 and a uuid would not fit in a file name.
 const TOPIC_NAME_IN_PATH_MAX: usize = 200;
@@ -56,6 +56,37 @@ pub fn claim_file(epoch: i32) -> String {
 /// The epoch in a claim's file name.
 pub fn parse_claim(name: &str) -> Option<i32> {
     parse_epoch(name.strip_suffix(".claim")?)
+}
+
+/// Where the epochs before `epoch` end: it makes the claim of `epoch` count, or says that it never will.
+pub fn seal_file(epoch: i32) -> String {
+    format!("{epoch:08x}.seal")
+}
+
+/// Says that the owner of `epoch` has given it up.
+pub fn resigned_file(epoch: i32) -> String {
+    format!("{epoch:08x}.resigned")
+}
+
+/// The fsynced-prefix hint that the owner of `epoch` wrote.
+pub fn checkpoint_file(epoch: i32) -> String {
+    format!("{epoch:08x}.checkpoint")
+}
+
+/// The epoch in a checkpoint's file name.
+pub fn parse_checkpoint(name: &str) -> Option<i32> {
+    parse_epoch(name.strip_suffix(".checkpoint")?)
+}
+
+/// The fence of one incarnation of a broker.
+pub fn fence_file(broker_id: i32, incarnation: &Uuid) -> String {
+    format!("{BROKERS_DIR}/{broker_id}-{incarnation}.fence")
+}
+
+/// The broker id and incarnation in a fence's file name.
+pub fn parse_fence(name: &str) -> Option<(i32, Uuid)> {
+    let (broker_id, incarnation) = name.strip_suffix(".fence")?.split_once('-')?;
+    Some((broker_id.parse().ok()?, incarnation.parse().ok()?))
 }
 
 /// What is in a file that belongs to a segment.
@@ -175,14 +206,15 @@ fn parse_mark(stem: &str) -> Option<i64> {
     parse_offset(offset)
 }
 
-/// The producer-state snapshot as of `offset` (exclusive).
-pub fn producers_file(offset: i64) -> String {
-    format!("{offset:020}.producers")
+/// The producer-state snapshot as of `offset` (exclusive) that the owner of `epoch` wrote.
+pub fn producers_file(epoch: i32, offset: i64) -> String {
+    format!("{epoch:08x}-{offset:020}.producers")
 }
 
-/// The offset in a producer-state snapshot's file name.
-pub fn parse_producers(name: &str) -> Option<i64> {
-    parse_offset(name.strip_suffix(".producers")?)
+/// The epoch and the offset in a producer-state snapshot's file name.
+pub fn parse_producers(name: &str) -> Option<(i32, i64)> {
+    let (epoch, offset) = name.strip_suffix(".producers")?.split_once('-')?;
+    Some((parse_epoch(epoch)?, parse_offset(offset)?))
 }
 
 fn parse_epoch(text: &str) -> Option<i32> {
@@ -220,7 +252,11 @@ mod tests {
         assert_eq!(parse_start(&start_file(7, 42)), Some(42));
         assert_eq!(parse_clean(&clean_file(7, 42)), Some(42));
         assert_eq!(parse_claim(&claim_file(7)), Some(7));
-        assert_eq!(parse_producers(&producers_file(9)), Some(9));
+        assert_eq!(parse_producers(&producers_file(3, 9)), Some((3, 9)));
+        assert_eq!(parse_checkpoint(&checkpoint_file(7)), Some(7));
+        let incarnation = Uuid::from_u128(5);
+        let fence = fence_file(2, &incarnation);
+        assert_eq!(parse_fence(&fence[BROKERS_DIR.len() + 1..]), Some((2, incarnation)));
         for foreign in [
             "00000000000000000042.log",
             "1f-42.log",

@@ -60,11 +60,12 @@ pub use config::{Compression, FLUSH_NEVER, LogConfig, TimestampType};
 #[cfg(feature = "test-util")]
 pub use engine::HeldCommits;
 pub use engine::{
-    CompactionOptions, Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig, SingleNode,
-    Topic, TopicSpec, Topics,
+    BootClock, CompactionOptions, Engine, EngineOptions, Fence, Fenced, PARTITIONS_MAX, ResolveConfig,
+    Session, SingleNode, SystemBootClock, Topic, TopicSpec, Topics,
 };
 pub use error::{
-    AppendError, CloseError, CreateTopicError, DeleteRecordsError, DeleteTopicError, OpenError, ReadError,
+    AppendError, CloseError, CreateTopicError, DeleteRecordsError, DeleteTopicError, LeadError, OpenError,
+    ReadError,
 };
 pub use ids::{InvalidTopicName, TOPIC_NAME_BYTES_MAX, TopicName};
 pub use log::{

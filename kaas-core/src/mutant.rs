@@ -23,6 +23,16 @@ pub enum Mutant {
     IndexTrusted,
     /// Compacted segments take the place of others before their names are durable.
     SwapNotDurable,
+    /// The high watermark moves after the sync and before the fence is read.
+    VisibleBeforeFence,
+    /// The fence is read before the sync.
+    FenceBeforeSync,
+    /// Seals end nothing: bytes behind them are taken for records.
+    NoSeal,
+    /// Seals are neither synced nor is their directory.
+    SealNotSynced,
+    /// A takeover goes on under the epoch that it found.
+    EpochReused,
 }
 
 /// The seeded bugs of one engine: none, unless a test asked for one.

@@ -348,7 +348,7 @@ fn sequences_go_on_after_their_records_are_gone() {
     // Without the snapshots the producers are what the log says of them.
     let volume = bench.volume.after_crash(CrashKeep::Nothing);
     for path in
-        volume.files().iter().filter(|path| path.ends_with(".producers") || path.ends_with("checkpoint.json"))
+        volume.files().iter().filter(|path| path.ends_with(".producers") || path.ends_with(".checkpoint"))
     {
         volume.tamper(path, |bytes| bytes.clear()).unwrap();
     }

@@ -360,7 +360,7 @@ fn damaged_caches_are_rebuilt() {
         send(&t, value).unwrap();
     }
     engine.close().unwrap();
-    let caches = [".index", ".timeindex", "checkpoint.json"];
+    let caches = [".index", ".timeindex", ".checkpoint"];
     let files: Vec<String> =
         volume.files().into_iter().filter(|f| caches.iter().any(|c| f.ends_with(c))).collect();
     assert!(files.len() > 4, "{files:?}");
@@ -488,7 +488,7 @@ fn a_checkpoint_that_fails_costs_nothing_and_is_not_tried_at_every_commit() {
     let tries = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&tries);
     volume.plan(move |op| {
-        let checkpoint = op.kind == OpKind::Create && op.path.contains("checkpoint.json");
+        let checkpoint = op.kind == OpKind::Create && op.path.contains(".checkpoint");
         counted.fetch_add(u64::from(checkpoint), Ordering::SeqCst);
         checkpoint.then_some(Fault::Errno(ENOSPC))
     });

@@ -21,7 +21,7 @@ pub fn append_code(error: &AppendError) -> ErrorCode {
         AppendError::CoordinatorFenced(_) => ErrorCode::TransactionCoordinatorFenced,
         AppendError::Storage(_) => ErrorCode::KafkaStorageError,
         AppendError::Offline(_) => ErrorCode::KafkaStorageError,
-        AppendError::Fenced => ErrorCode::NotLeaderOrFollower,
+        AppendError::Fenced | AppendError::NotLeader => ErrorCode::NotLeaderOrFollower,
         AppendError::Deleted => ErrorCode::UnknownTopicOrPartition,
         AppendError::Closed => ErrorCode::NotLeaderOrFollower,
     }
@@ -34,6 +34,7 @@ pub fn read_code(error: &ReadError) -> ErrorCode {
         ReadError::Storage(_) => ErrorCode::KafkaStorageError,
         // Never served as data: the reader learns that these bytes are not the ones that were written.
         ReadError::Damaged { .. } => ErrorCode::CorruptMessage,
+        ReadError::Fenced | ReadError::NotLeader => ErrorCode::NotLeaderOrFollower,
         ReadError::Offline(_) => ErrorCode::KafkaStorageError,
         ReadError::Deleted => ErrorCode::UnknownTopicOrPartition,
     }
@@ -65,7 +66,7 @@ pub fn delete_records_code(error: &DeleteRecordsError) -> ErrorCode {
         DeleteRecordsError::OffsetOutOfRange(_) => ErrorCode::OffsetOutOfRange,
         DeleteRecordsError::Policy => ErrorCode::PolicyViolation,
         DeleteRecordsError::Storage(_) => ErrorCode::KafkaStorageError,
-        DeleteRecordsError::Fenced => ErrorCode::NotLeaderOrFollower,
+        DeleteRecordsError::Fenced | DeleteRecordsError::NotLeader => ErrorCode::NotLeaderOrFollower,
         DeleteRecordsError::Offline(_) => ErrorCode::KafkaStorageError,
         DeleteRecordsError::Deleted => ErrorCode::UnknownTopicOrPartition,
         DeleteRecordsError::Closed => ErrorCode::NotLeaderOrFollower,
@@ -95,6 +96,8 @@ mod tests {
         assert!(create_topic_code(&CreateTopicError::Storage(full())).is_retriable());
         assert!(producer_id_code(&ProducerIdError::Storage(full())).is_retriable());
         assert!(append_code(&AppendError::Fenced).is_retriable());
+        assert_eq!(append_code(&AppendError::NotLeader), ErrorCode::NotLeaderOrFollower);
+        assert_eq!(read_code(&ReadError::Fenced), ErrorCode::NotLeaderOrFollower);
         assert!(!append_code(&AppendError::UnsupportedMagic { magic: 1 }).is_retriable());
     }
 }

@@ -1,13 +1,13 @@
 //! The commit loop: gather what arrived for all partitions, write, sync in parallel, read the fence once,
 //! publish, acknowledge. One thread; it sleeps only when there is nothing to do, and there are no timers.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::fence::Fence;
+use super::fence::{Fence, Fenced};
 use super::sync_pool::SyncPool;
 use crate::error::{AppendError, CloseError, StorageError};
 use crate::log::{Group, NewEpoch, Partition, WriteContext, Writer, Written};
@@ -26,8 +26,13 @@ pub(crate) enum Event {
     Forget(Vec<u64>, SyncSender<()>),
     /// Close the active segment of a partition unless it is being synced; then say whether it is closed.
     Roll(u64, SyncSender<bool>),
+    /// This partition is being given up: commit what is pending, let go of its files, then answer whether it was.
+    Resign(u64, SyncSender<bool>),
     /// Commit what is pending, sync and checkpoint everything, then answer.
     Close(SyncSender<Result<(), CloseError>>),
+    /// Say that this was reached, and wait until the other end is dropped.
+    #[cfg(feature = "test-util")]
+    Hold(SyncSender<()>, std::sync::mpsc::Receiver<()>),
     /// Stop now.
     Stop,
 }
@@ -101,15 +106,42 @@ impl CommitQueue {
     }
 }
 
+/// The loop of an engine without a thread for it: turned by whoever calls [`run`](Self::run).
+#[derive(Default)]
+pub(crate) struct ManualLoop(Mutex<Option<Committer>>);
+
+impl ManualLoop {
+    pub(crate) fn start(&self, committer: Committer) {
+        *self.0.lock() = Some(committer);
+    }
+
+    /// Does everything there is to do. Nothing when the loop has a thread, or has ended.
+    pub(crate) fn run(&self) {
+        let mut owned = self.0.lock();
+        if let Some(committer) = owned.as_mut()
+            && !committer.run_idle()
+            && let Some(ended) = owned.take()
+        {
+            ended.end();
+        }
+    }
+}
+
 /// The state of the loop.
 pub(crate) struct Committer {
     pub(crate) queue: Arc<CommitQueue>,
     pub(crate) context: WriteContext,
     pub(crate) fence: Arc<dyn Fence>,
     pub(crate) pool: SyncPool,
-    pub(crate) slots: HashMap<u64, Slot>,
+    pub(crate) slots: BTreeMap<u64, Slot>,
     /// Groups that the pool is syncing.
-    pub(crate) in_flight: usize,
+    in_flight: usize,
+    /// Partitions that have more to write.
+    again: Vec<u64>,
+    resigning: Vec<(u64, SyncSender<bool>)>,
+    closing: Option<SyncSender<Result<(), CloseError>>>,
+    /// What the fence said too early: a seeded bug.
+    early: Option<Result<(), Fenced>>,
 }
 
 /// One partition in the loop.
@@ -124,34 +156,66 @@ pub(crate) struct Slot {
 struct Cycle {
     dirty: Vec<u64>,
     synced: Vec<(u64, Result<(), StorageError>)>,
-    close: Option<SyncSender<Result<(), CloseError>>>,
     stop: bool,
 }
 
 impl Committer {
+    pub(crate) fn new(
+        queue: Arc<CommitQueue>,
+        context: WriteContext,
+        fence: Arc<dyn Fence>,
+        pool: SyncPool,
+    ) -> Self {
+        Self {
+            queue,
+            context,
+            fence,
+            pool,
+            slots: BTreeMap::new(),
+            in_flight: 0,
+            again: Vec::new(),
+            resigning: Vec::new(),
+            closing: None,
+            early: None,
+        }
+    }
+
     /// Runs until it is told to stop.
     pub(crate) fn run(mut self) {
-        let mut again = Vec::new();
-        let mut closing = None;
-        loop {
-            // With nothing left to write, only an event can bring work: an append, or the end of a sync.
-            let mut cycle = self.sort(again.is_empty());
-            cycle.dirty.append(&mut again);
-            closing = closing.or(cycle.close.take());
-            if cycle.stop {
-                break;
-            }
-            again = self.cycle(cycle);
-            let busy =
-                !again.is_empty() || self.in_flight > 0 || (closing.is_some() && self.others_left_work());
-            if let Some(reply) = closing.take_if(|_| !busy) {
-                let result = self.finish();
-                // Whoever closes waits for the answer, unless it gave up.
-                let _ = reply.send(result);
-                break;
+        // With nothing left to write, only an event can bring work: an append, or the end of a sync.
+        while self.turn(self.again.is_empty()) {}
+        self.end();
+    }
+
+    /// Does everything there is to do, without waiting for more; false when it was told to stop.
+    fn run_idle(&mut self) -> bool {
+        while !self.again.is_empty() || self.queue.has_events() {
+            if !self.turn(false) {
+                return false;
             }
         }
-        self.end();
+        true
+    }
+
+    /// One turn of the loop; false when it was told to stop.
+    fn turn(&mut self, wait: bool) -> bool {
+        let mut cycle = self.sort(wait);
+        cycle.dirty.append(&mut self.again);
+        if cycle.stop {
+            return false;
+        }
+        self.again = self.cycle(cycle);
+        self.resign_idle();
+        let busy = !self.again.is_empty()
+            || self.in_flight > 0
+            || (self.closing.is_some() && self.others_left_work());
+        if let Some(reply) = self.closing.take_if(|_| !busy) {
+            let result = self.finish();
+            // Whoever closes waits for the answer, unless it gave up.
+            let _ = reply.send(result);
+            return false;
+        }
+        true
     }
 
     fn sort(&mut self, wait: bool) -> Cycle {
@@ -174,7 +238,13 @@ impl Committer {
                     let closed = self.roll(key);
                     let _ = reply.send(closed);
                 }
-                Event::Close(reply) => cycle.close = Some(reply),
+                Event::Resign(key, reply) => self.resigning.push((key, reply)),
+                Event::Close(reply) => self.closing = Some(reply),
+                #[cfg(feature = "test-util")]
+                Event::Hold(reached, released) => {
+                    let _ = reached.send(());
+                    let _ = released.recv();
+                }
                 Event::Stop => cycle.stop = true,
             }
         }
@@ -192,6 +262,9 @@ impl Committer {
                 Some(Written { group, sync: Some(file) }) => to_sync.push((key, group, file)),
                 None => {}
             }
+        }
+        if self.context.mutants.has(Mutant::FenceBeforeSync) {
+            self.early = Some(self.fence.check());
         }
         // What needs no sync does not wait for those that do.
         self.release(ready, &mut again);
@@ -212,16 +285,22 @@ impl Committer {
 
     fn write(&mut self, key: u64) -> Option<Written> {
         let partition = &self.slots.get(&key)?.partition;
-        let mut writer = partition.writer();
-        let writer = writer.as_mut()?;
+        let mut owned = partition.writer();
+        let writer = owned.as_mut()?;
         match writer.write(&self.context, partition) {
             Ok(written) => written,
             Err((group, error)) => {
                 tracing::error!(partition = %partition.dir(), %error, "write failed");
+                let error = AppendError::Storage(error);
+                if self.context.shared {
+                    *owned = None;
+                    partition.step_down(group, error);
+                    return None;
+                }
                 if writer.has_failed_sync() {
                     partition.suspend();
                 }
-                partition.fail_pending(group, &AppendError::Storage(error));
+                partition.fail_pending(group, &error);
                 give_up_segment(&self.context, partition, writer);
                 None
             }
@@ -232,10 +311,15 @@ impl Committer {
     fn roll(&mut self, key: u64) -> bool {
         let Some(slot) = self.slots.get(&key).filter(|slot| slot.in_flight.is_none()) else { return false };
         let partition = &slot.partition;
-        let mut writer = partition.writer();
-        let Some(writer) = writer.as_mut() else { return false };
+        let mut owned = partition.writer();
+        let Some(writer) = owned.as_mut() else { return false };
         let Err(error) = writer.close_segment(&self.context, partition) else { return true };
         tracing::error!(partition = %partition.dir(), %error, "closing a segment failed");
+        if self.context.shared {
+            *owned = None;
+            partition.step_down(None, AppendError::Storage(error));
+            return false;
+        }
         if writer.has_failed_sync() {
             partition.suspend();
             partition.fail_pending(None, &AppendError::Storage(error));
@@ -292,12 +376,20 @@ impl Committer {
         if groups.is_empty() {
             return;
         }
-        let fence = self.fence.check();
+        if self.context.mutants.has(Mutant::VisibleBeforeFence) {
+            for (slot, group) in groups.iter().filter_map(|(key, group)| Some((self.slots.get(key)?, group)))
+            {
+                slot.partition.publish_early(group);
+            }
+        }
+        let fence = self.early.take().unwrap_or_else(|| self.fence.check());
+        if fence.is_err() {
+            self.stop_leading();
+        }
         for (key, group) in groups {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
             if fence.is_err() {
                 slot.partition.fail_pending(Some(group), &AppendError::Fenced);
-                slot.partition.take_offline("this broker has been fenced");
                 continue;
             }
             if slot.partition.publish(group) {
@@ -317,6 +409,11 @@ impl Committer {
         let Some(Slot { partition, .. }) = self.slots.get(&key) else { return };
         tracing::error!(partition = %partition.dir(), %error, "sync failed");
         let mut writer = partition.writer();
+        if self.context.shared {
+            *writer = None;
+            partition.step_down(Some(group), AppendError::Storage(error));
+            return;
+        }
         if let Some(writer) = writer.as_mut() {
             writer.sync_failed(group.start_position, group.start_offset());
         }
@@ -324,6 +421,35 @@ impl Committer {
         partition.fail_pending(Some(group), &AppendError::Storage(error));
         if let Some(writer) = writer.as_mut() {
             give_up_segment(&self.context, partition, writer);
+        }
+    }
+
+    /// This broker has been fenced: it leads nothing any more.
+    fn stop_leading(&mut self) {
+        for slot in self.slots.values() {
+            slot.partition.fence();
+            *slot.partition.writer() = None;
+        }
+    }
+
+    /// Lets go of the partitions that are being given up and have nothing to commit any more.
+    fn resign_idle(&mut self) {
+        for (key, reply) in std::mem::take(&mut self.resigning) {
+            let Some(slot) = self.slots.get(&key) else { continue };
+            if slot.in_flight.is_some() || !slot.partition.may_resign() {
+                self.resigning.push((key, reply));
+                continue;
+            }
+            let mut writer = slot.partition.writer();
+            if let Some(writer) = writer.as_mut()
+                && let Err(error) = writer.finish(&self.context, &slot.partition)
+            {
+                // The next leader has more to read.
+                tracing::warn!(partition = %slot.partition.dir(), %error, "checkpoint failed");
+            }
+            *writer = None;
+            drop(writer);
+            let _ = reply.send(slot.partition.end_resigning());
         }
     }
 

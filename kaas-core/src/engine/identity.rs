@@ -28,7 +28,10 @@ struct ClusterRecord {
 }
 
 /// The cluster id; on a fresh volume everything that must exist is created.
-pub(crate) fn load_or_create(volume: &dyn Volume) -> Result<String, OpenError> {
+pub(crate) fn load_or_create(
+    volume: &dyn Volume,
+    new_identity: &dyn Fn() -> Uuid,
+) -> Result<String, OpenError> {
     let stored: Option<VolumeRecord> = load(volume, VOLUME_FILE)?;
     if let Some(record) = &stored
         && record.format_version != FORMAT_VERSION
@@ -41,7 +44,9 @@ pub(crate) fn load_or_create(volume: &dyn Volume) -> Result<String, OpenError> {
     let cluster = match load::<ClusterRecord>(volume, CLUSTER_FILE)? {
         Some(ClusterRecord { cluster_id }) => cluster_id,
         None => {
-            let cluster_id = stored.as_ref().map_or_else(new_cluster_id, |record| record.cluster_id.clone());
+            let cluster_id = stored
+                .as_ref()
+                .map_or_else(|| new_cluster_id(new_identity), |record| record.cluster_id.clone());
             store(volume, CLUSTER_FILE, &ClusterRecord { cluster_id: cluster_id.clone() })?;
             cluster_id
         }
@@ -79,9 +84,9 @@ fn storage(path: &str) -> impl FnOnce(io::Error) -> OpenError {
 
 /// Kafka's form of a random UUID: URL-safe base64 without padding, and not starting with a dash, which tools
 /// would take for an option.
-fn new_cluster_id() -> String {
+fn new_cluster_id(new_identity: &dyn Fn() -> Uuid) -> String {
     loop {
-        let id = base64(Uuid::new_v4().as_bytes());
+        let id = base64(new_identity().as_bytes());
         if !id.starts_with('-') {
             return id;
         }

@@ -5,20 +5,23 @@ mod commit;
 mod compaction;
 mod fence;
 mod identity;
+mod leadership;
 mod options;
 mod producer_ids;
 mod retention;
+mod session;
 mod sync_pool;
 mod topics;
 
 pub use compaction::CompactionOptions;
 pub use fence::{Fence, Fenced, SingleNode};
 pub use options::{EngineOptions, ResolveConfig};
+pub use session::{BootClock, Session, SystemBootClock};
 pub use topics::{Topic, Topics};
 
 pub(crate) use commit::CommitQueue;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -29,16 +32,17 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use self::background::Background;
-use self::commit::{Committer, Event};
+use self::commit::{Committer, Event, ManualLoop};
 use self::compaction::Compaction;
+use self::fence::{FenceFile, Gate};
 use self::producer_ids::ProducerIds;
 use self::retention::Retention;
 use self::sync_pool::SyncPool;
 use self::topics::TopicRecord;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
 use crate::ids::TopicName;
-use crate::layout::topic_dir;
-use crate::log::{Partition, PartitionParts, RecoverContext, RecoverError, WriteContext, recover};
+use crate::layout::{BROKERS_DIR, topic_dir};
+use crate::log::{Opened, Partition, PartitionParts, RecoverContext, RecoverError, WriteContext, recover};
 
 /// Most partitions of one topic.
 pub const PARTITIONS_MAX: u32 = 100_000;
@@ -72,7 +76,8 @@ struct Inner {
     options: EngineOptions,
     cluster_id: String,
     /// Tells what this process claims from what others do.
-    nonce: String,
+    incarnation: Uuid,
+    gate: Arc<Gate>,
     topics: Arc<ArcSwap<Topics>>,
     /// One change of the topics at a time.
     admin: Mutex<()>,
@@ -83,6 +88,8 @@ struct Inner {
     compaction: Arc<Compaction>,
     /// What looks after the logs in the background.
     caretakers: Mutex<Vec<Background>>,
+    /// The commit loop of an engine without threads.
+    manual: Arc<ManualLoop>,
     next_key: AtomicU64,
 }
 
@@ -101,29 +108,28 @@ impl Engine {
     /// # Errors
     /// [`OpenError`]: nothing can be served. Nothing that could not be read was changed.
     pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
-        let cluster_id = identity::load_or_create(&*options.volume)?;
-        let queue = Arc::new(CommitQueue::new(&*options.fence));
-        let nonce = Uuid::new_v4().to_string();
+        let cluster_id = identity::load_or_create(&*options.volume, &*options.identities)?;
+        let incarnation = (options.identities)();
+        let gate = Arc::new(register(&options, incarnation)?);
+        let queue = Arc::new(CommitQueue::new(&*gate));
         let context = WriteContext {
             volume: Arc::clone(&options.volume),
             broker_id: options.broker_id,
-            nonce: nonce.clone(),
+            nonce: incarnation.to_string(),
             checkpoint_bytes: options.checkpoint_bytes,
+            shared: options.shared,
             mutants: options.mutants,
         };
-        let committer = Committer {
-            queue: Arc::clone(&queue),
-            context,
-            fence: Arc::clone(&options.fence),
-            pool: SyncPool::new(options.sync_parallelism, options.mutants),
-            slots: HashMap::new(),
-            in_flight: 0,
-        };
+        let pool = SyncPool::new(options.sync_parallelism, options.mutants);
+        let fence: Arc<dyn Fence> = Arc::clone(&gate) as _;
+        let committer = Committer::new(Arc::clone(&queue), context, fence, pool);
+        let manual = Arc::new(ManualLoop::default());
         let topics: Arc<ArcSwap<Topics>> = Arc::default();
         let retention = Arc::new(Retention {
             volume: Arc::clone(&options.volume),
             clock: Arc::clone(&options.clock),
             queue: Arc::clone(&queue),
+            manual: Arc::clone(&manual),
             topics: Arc::clone(&topics),
             doomed: Mutex::default(),
         });
@@ -137,7 +143,8 @@ impl Engine {
         let inner = Inner {
             options,
             cluster_id,
-            nonce,
+            incarnation,
+            gate,
             topics,
             admin: Mutex::new(()),
             producer_ids: ProducerIds::default(),
@@ -146,9 +153,14 @@ impl Engine {
             retention,
             compaction,
             caretakers: Mutex::default(),
+            manual,
             next_key: AtomicU64::new(0),
         };
         inner.open_topics()?;
+        if inner.options.manual_commits {
+            inner.manual.start(committer);
+            return Ok(Self { inner: Arc::new(inner) });
+        }
         let thread = std::thread::Builder::new().name("kaas-commit".to_owned());
         let thread = thread.spawn(move || committer.run()).map_err(|error| OpenError::Storage {
             path: "the commit thread".to_owned(),
@@ -191,7 +203,7 @@ impl Engine {
             return Err(CreateTopicError::Exists(spec.name));
         }
         let TopicSpec { name: raw_name, partitions, config } = spec;
-        let record = TopicRecord { name: raw_name, id: Uuid::new_v4(), partitions, config };
+        let record = TopicRecord { name: raw_name, id: (inner.options.identities)(), partitions, config };
         topics::store(&*inner.options.volume, &record)?;
         let topic = Arc::new(inner.new_topic(record, name));
         if !inner.announce(&topic) {
@@ -223,6 +235,7 @@ impl Engine {
         let (answer, answered) = sync_channel(1);
         // After the answer the commit loop touches none of its files; nor does it when it has ended.
         if inner.queue.send(Event::Forget(keys, answer)) {
+            inner.commit();
             let _ = answered.recv();
         }
         // The topic is gone; what cannot be removed now is removed at the next start.
@@ -251,18 +264,27 @@ impl Engine {
     /// # Errors
     /// [`ProducerIdError`].
     pub fn next_producer_id(&self) -> Result<i64, ProducerIdError> {
-        let Inner { options, producer_ids, nonce, .. } = &*self.inner;
-        producer_ids.next(&*options.volume, options.broker_id, nonce)
+        let Inner { options, producer_ids, incarnation, .. } = &*self.inner;
+        producer_ids.next(&*options.volume, options.broker_id, &incarnation.to_string())
+    }
+
+    /// Commits what is pending, and does whatever else waits for the commit loop, on this thread: for an engine that was
+    /// opened with [`manual_commits`](EngineOptions::manual_commits). Nothing happens in any other.
+    pub fn commit(&self) {
+        self.inner.commit();
     }
 
     /// Holds the commit loop between two cycles until the guard is dropped, so that a test decides what is
     /// committed together. Holding and letting go at once waits for the cycle that is under way.
     #[cfg(feature = "test-util")]
     pub fn hold_commits(&self) -> HeldCommits {
-        // A rendezvous: the loop's answer is not taken before the guard is dropped.
-        let (answer, held) = sync_channel(0);
-        self.inner.queue.send(Event::Forget(Vec::new(), answer));
-        HeldCommits(held)
+        let (reached, arrival) = sync_channel(1);
+        let (guard, released) = sync_channel(0);
+        if !self.inner.options.manual_commits && self.inner.queue.send(Event::Hold(reached, released)) {
+            // An error means that the loop has ended, which is as good.
+            let _ = arrival.recv();
+        }
+        HeldCommits { _released_when_dropped: guard }
     }
 
     /// Commits what is pending, syncs everything and writes checkpoints, so that the next open need not read
@@ -279,29 +301,37 @@ impl Engine {
         if !self.inner.queue.send(Event::Close(answer)) {
             return Err(CloseError::Closed);
         }
+        self.inner.commit();
         let result = answered.recv().unwrap_or(Err(CloseError::Closed));
         self.inner.join();
         result
     }
 }
 
+/// Puts up the fence of this incarnation when the volume is shared.
+fn register(options: &EngineOptions, incarnation: Uuid) -> Result<Gate, OpenError> {
+    let other = Arc::clone(&options.fence);
+    if !options.shared {
+        return Ok(Gate::new(None, other));
+    }
+    let file = FenceFile::register(Arc::clone(&options.volume), options.broker_id, incarnation);
+    let file =
+        file.map_err(|error| OpenError::Storage { path: BROKERS_DIR.to_owned(), error: error.into() })?;
+    Ok(Gate::new(Some(file), other))
+}
+
 /// Keeps the commit loop from going on.
 #[cfg(feature = "test-util")]
 #[derive(Debug)]
-pub struct HeldCommits(std::sync::mpsc::Receiver<()>);
-
-#[cfg(feature = "test-util")]
-impl Drop for HeldCommits {
-    fn drop(&mut self) {
-        // An error means that the loop has ended, which is as good.
-        let _ = self.0.recv();
-    }
+pub struct HeldCommits {
+    _released_when_dropped: std::sync::mpsc::SyncSender<()>,
 }
 
 impl Inner {
     fn open_topics(&self) -> Result<(), OpenError> {
-        let found = topics::load(&*self.options.volume)?;
-        for record in found.retired {
+        let found = topics::load(&*self.options.volume, self.options.shared)?;
+        // On a shared volume whoever retired a topic is removing it.
+        for record in found.retired.into_iter().filter(|_| !self.options.shared) {
             if let Err(error) = topics::sweep(&*self.options.volume, &record.name, &record.id) {
                 tracing::warn!(topic = record.name, %error, "deleted topic's files remain");
             }
@@ -335,18 +365,10 @@ impl Inner {
         let dir = topic_dir(&name, &id);
         let open = |index: u32| {
             let dir: Arc<str> = format!("{dir}/{index}").into();
-            let context = RecoverContext {
-                volume: &*self.options.volume,
-                now_ms: self.options.clock.now_ms(),
-                mutants: self.options.mutants,
+            let log = match self.options.shared {
+                true => Opened::Elsewhere,
+                false => self.recover(&dir, log_config.load().flush_messages),
             };
-            let log = recover(&context, &dir, log_config.load().flush_messages).map_err(|error| {
-                tracing::error!(partition = %dir, %error, "partition offline");
-                match error {
-                    RecoverError::Damaged(offline) => offline,
-                    RecoverError::Storage(error) => Offline { why: error.to_string().into() },
-                }
-            });
             Arc::new(Partition::new(PartitionParts {
                 key: self.next_key.fetch_add(1, Ordering::Relaxed),
                 topic_id: id,
@@ -355,7 +377,7 @@ impl Inner {
                 config: Arc::clone(&log_config),
                 volume: Arc::clone(&self.options.volume),
                 clock: Arc::clone(&self.options.clock),
-                fence: Arc::clone(&self.options.fence),
+                fence: Arc::clone(&self.gate) as _,
                 mutants: self.options.mutants,
                 queue: Arc::clone(&self.queue),
                 producer_expiration_ms: self.options.producer_id_expiration_ms,
@@ -382,6 +404,32 @@ impl Inner {
         caretakers.into_iter().for_each(Background::stop);
     }
 
+    fn recover_context(&self) -> RecoverContext<'_> {
+        RecoverContext {
+            volume: &*self.options.volume,
+            now_ms: self.options.clock.now_ms(),
+            mutants: self.options.mutants,
+        }
+    }
+
+    fn recover(&self, dir: &Arc<str>, flush_messages: u64) -> Opened {
+        match recover(&self.recover_context(), dir, flush_messages) {
+            Ok(log) => Opened::Log(Box::new(log)),
+            Err(error) => {
+                tracing::error!(partition = %dir, %error, "partition offline");
+                Opened::Offline(match error {
+                    RecoverError::Damaged(offline) => offline,
+                    RecoverError::Storage(error) => Offline { why: error.to_string().into() },
+                })
+            }
+        }
+    }
+
+    /// Does the work of the commit loop if it has no thread.
+    fn commit(&self) {
+        self.manual.run();
+    }
+
     fn join(&self) {
         if let Some(thread) = self.thread.lock().take() {
             // A panic there was reported by its hook; there is nothing to add.
@@ -394,6 +442,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.stop_caretakers();
         self.queue.send(Event::Stop);
+        self.commit();
         self.join();
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compaction::CompactionOptions;
+use uuid::Uuid;
+
 use super::fence::{Fence, SingleNode};
 use crate::clock::{Clock, SystemClock};
 use crate::config::LogConfig;
@@ -16,6 +18,9 @@ use crate::volume::{OsVolume, Volume};
 
 /// Turns a topic's raw overrides into its log settings.
 pub type ResolveConfig = Arc<dyn Fn(&BTreeMap<String, String>) -> LogConfig + Send + Sync>;
+
+/// Gives out identities that never repeat.
+pub(crate) type Identities = Arc<dyn Fn() -> Uuid + Send + Sync>;
 
 /// `producer.id.expiration.ms`: Kafka's default, one day.
 const PRODUCER_ID_EXPIRATION_MS: i64 = 86_400_000;
@@ -34,6 +39,9 @@ pub struct EngineOptions {
     pub(crate) fence: Arc<dyn Fence>,
     pub(crate) resolve: ResolveConfig,
     pub(crate) broker_id: i32,
+    pub(crate) shared: bool,
+    pub(crate) manual_commits: bool,
+    pub(crate) identities: Identities,
     pub(crate) sync_parallelism: usize,
     pub(crate) producer_id_expiration_ms: i64,
     pub(crate) checkpoint_bytes: u64,
@@ -68,6 +76,9 @@ impl EngineOptions {
             fence: Arc::new(SingleNode),
             resolve: Arc::new(|_| LogConfig::default()),
             broker_id: 0,
+            shared: false,
+            manual_commits: false,
+            identities: Arc::new(Uuid::new_v4),
             sync_parallelism: SYNC_PARALLELISM,
             producer_id_expiration_ms: PRODUCER_ID_EXPIRATION_MS,
             checkpoint_bytes: CHECKPOINT_BYTES,
@@ -84,7 +95,34 @@ impl EngineOptions {
         self
     }
 
-    /// The fence that is read before every acknowledgement.
+    /// Other brokers mount the same volume. The engine registers an incarnation of its broker id, whose fence file is
+    /// read before every acknowledgement, and leads only what [`Engine::lead`](crate::Engine::lead) has taken over.
+    /// The volume must have been opened once before it is shared.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+
+    /// Without threads: nothing is committed before [`Engine::commit`](crate::Engine::commit) is called, and syncs are
+    /// done there, one after the other. For hosts that schedule by themselves, and for simulations.
+    #[must_use]
+    pub fn manual_commits(mut self) -> Self {
+        self.manual_commits = true;
+        self.sync_parallelism = 0;
+        self
+    }
+
+    /// Where identities come from: of the cluster, of topics, of this incarnation. They must never repeat. Random by
+    /// default; a simulation counts.
+    #[must_use]
+    pub fn identities(mut self, next: impl Fn() -> Uuid + Send + Sync + 'static) -> Self {
+        self.identities = Arc::new(next);
+        self
+    }
+
+    /// A fence that is asked before every acknowledgement, besides the fence file of a shared volume; a
+    /// [`Session`](crate::Session), for example.
     #[must_use]
     pub fn fence(mut self, fence: Arc<dyn Fence>) -> Self {
         self.fence = fence;

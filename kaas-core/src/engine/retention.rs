@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
 use super::background::Background;
-use super::commit::{CommitQueue, Event};
+use super::commit::{CommitQueue, Event, ManualLoop};
 use super::topics::Topics;
 use crate::clock::Clock;
 use crate::log::Doomed;
@@ -23,6 +23,7 @@ pub(crate) struct Retention {
     pub(crate) volume: Arc<dyn Volume>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) queue: Arc<CommitQueue>,
+    pub(crate) manual: Arc<ManualLoop>,
     pub(crate) topics: Arc<ArcSwap<Topics>>,
     /// Files whose delay is not over. Locked for a whole pass: one at a time.
     pub(crate) doomed: Mutex<Vec<Doomed>>,
@@ -34,7 +35,7 @@ impl Retention {
         let mut doomed = self.doomed.lock();
         let now_ms = self.clock.now_ms();
         for topic in self.topics.load().iter() {
-            for partition in &topic.partitions {
+            for partition in topic.partitions.iter().filter(|partition| !partition.is_elsewhere()) {
                 match partition.retain(now_ms, &|key| self.roll(key)) {
                     Ok(files) => doomed.extend(files),
                     // Its topic may have been deleted a moment ago.
@@ -82,6 +83,10 @@ impl Retention {
 
     fn roll(&self, key: u64) -> bool {
         let (answer, answered) = sync_channel(1);
-        self.queue.send(Event::Roll(key, answer)) && answered.recv().unwrap_or(false)
+        if !self.queue.send(Event::Roll(key, answer)) {
+            return false;
+        }
+        self.manual.run();
+        answered.recv().unwrap_or(false)
     }
 }

@@ -171,8 +171,9 @@ pub(crate) struct Found {
     pub(crate) retired: Vec<TopicRecord>,
 }
 
-/// Reads all metadata. Nothing is guessed: a file that cannot be trusted stops the start.
-pub(crate) fn load(volume: &dyn Volume) -> Result<Found, OpenError> {
+/// Reads all metadata. Nothing is guessed: a file that cannot be trusted stops the start. What another broker may be
+/// writing at this moment is left to it when the volume is `shared`.
+pub(crate) fn load(volume: &dyn Volume, shared: bool) -> Result<Found, OpenError> {
     let storage = |path: &str| {
         let path = path.to_owned();
         move |error: std::io::Error| OpenError::Storage { path, error: error.into() }
@@ -183,7 +184,9 @@ pub(crate) fn load(volume: &dyn Volume) -> Result<Found, OpenError> {
         let path = format!("{TOPIC_METADATA_DIR}/{}", entry.name);
         if entry.name.ends_with(TMP_SUFFIX) {
             // The topic was being created, and its creator never learned that it was.
-            volume.remove_file(&path).map_err(storage(&path))?;
+            if !shared {
+                volume.remove_file(&path).map_err(storage(&path))?;
+            }
             continue;
         }
         let live = entry.name.strip_suffix(".json");

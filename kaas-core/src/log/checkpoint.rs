@@ -1,18 +1,20 @@
 //! Checkpoints and producer snapshots: how much of a log is known to be durable, so that recovery reads
 //! only what lies behind. Neither ever claims more than was synced.
+//!
+//! Both carry the epoch of their writer in their names: what a deposed writer leaves behind its seal is not believed.
 
 use serde::{Deserialize, Serialize};
 
 use super::producers::Producers;
 use crate::error::StorageError;
-use crate::layout::{CHECKPOINT_FILE, SegmentName, parse_producers, producers_file};
+use crate::layout::{SegmentName, checkpoint_file, parse_checkpoint, parse_producers, producers_file};
 use crate::state_file;
 use crate::volume::{Volume, replace_file};
 
 /// Producer snapshots that are kept: the newest, and one to fall back on.
 const SNAPSHOTS_KEPT: usize = 2;
 
-/// The content of `checkpoint.json`.
+/// The content of a checkpoint file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     /// Epoch of the segment.
@@ -47,29 +49,36 @@ pub(crate) fn store(
     producers: Producers,
 ) -> Result<(), StorageError> {
     if checkpoint.has_producers {
-        let offset = checkpoint.offset;
+        let Checkpoint { epoch, offset, .. } = *checkpoint;
         let bytes = state_file::encode_compact(&Snapshot { offset, producers })?;
-        replace_file(volume, &format!("{dir}/{}", producers_file(offset)), &bytes, false)?;
+        replace_file(volume, &format!("{dir}/{}", producers_file(epoch, offset)), &bytes, false)?;
     }
     // One directory sync makes both names durable; neither is relied on before recovery has checked it.
-    replace_file(volume, &format!("{dir}/{CHECKPOINT_FILE}"), &state_file::encode(checkpoint)?, true)?;
-    remove_old_snapshots(volume, dir)
+    let path = format!("{dir}/{}", checkpoint_file(checkpoint.epoch));
+    replace_file(volume, &path, &state_file::encode(checkpoint)?, true)?;
+    remove_old(volume, dir, checkpoint.epoch)
 }
 
-fn remove_old_snapshots(volume: &dyn Volume, dir: &str) -> Result<(), StorageError> {
+/// Removes the snapshots and checkpoints that newer ones of `epoch` or before have replaced.
+fn remove_old(volume: &dyn Volume, dir: &str, epoch: i32) -> Result<(), StorageError> {
     let names = volume.list(dir)?;
-    let snapshots: Vec<_> = names.iter().filter(|entry| parse_producers(&entry.name).is_some()).collect();
-    for old in snapshots.iter().rev().skip(SNAPSHOTS_KEPT) {
+    // Names of equal length sort as their epochs and offsets do.
+    let snapshots =
+        names.iter().filter(|entry| parse_producers(&entry.name).is_some_and(|(by, _)| by <= epoch));
+    let old_snapshots = snapshots.rev().skip(SNAPSHOTS_KEPT);
+    let checkpoints = names.iter().filter(|entry| parse_checkpoint(&entry.name).is_some_and(|by| by < epoch));
+    for old in old_snapshots.chain(checkpoints) {
         volume.remove_file(&format!("{dir}/{}", old.name))?;
     }
     Ok(())
 }
 
-/// The checkpoint, if there is one that can be trusted.
-pub(crate) fn load(volume: &dyn Volume, dir: &str) -> Result<Option<Checkpoint>, StorageError> {
-    match state_file::load(volume, &format!("{dir}/{CHECKPOINT_FILE}"))? {
+/// The checkpoint of `epoch`, if its bytes can be trusted.
+pub(crate) fn load(volume: &dyn Volume, dir: &str, epoch: i32) -> Result<Option<Checkpoint>, StorageError> {
+    let path = format!("{dir}/{}", checkpoint_file(epoch));
+    match state_file::load::<Checkpoint>(volume, &path)? {
         None => Ok(None),
-        Some(Ok(checkpoint)) => Ok(Some(checkpoint)),
+        Some(Ok(checkpoint)) => Ok(Some(checkpoint).filter(|checkpoint| checkpoint.epoch == epoch)),
         Some(Err(error)) => {
             tracing::warn!(%error, "checkpoint ignored: the whole segment will be read");
             Ok(None)
@@ -77,13 +86,14 @@ pub(crate) fn load(volume: &dyn Volume, dir: &str) -> Result<Option<Checkpoint>,
     }
 }
 
-/// The producers as of `offset`, if their snapshot can be trusted.
+/// The producers as of `offset` by the word of `epoch`, if their snapshot can be trusted.
 pub(crate) fn load_producers(
     volume: &dyn Volume,
     dir: &str,
+    epoch: i32,
     offset: i64,
 ) -> Result<Option<Producers>, StorageError> {
-    match state_file::load::<Snapshot>(volume, &format!("{dir}/{}", producers_file(offset)))? {
+    match state_file::load::<Snapshot>(volume, &format!("{dir}/{}", producers_file(epoch, offset)))? {
         Some(Ok(snapshot)) if snapshot.offset == offset => Ok(Some(snapshot.producers)),
         None | Some(Ok(_)) => Ok(None),
         Some(Err(error)) => {

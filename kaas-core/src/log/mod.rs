@@ -2,12 +2,14 @@
 
 mod aborted;
 mod append;
+mod chain;
 mod checkpoint;
 mod claim;
 mod compact;
 mod cover;
 mod epochs;
 mod index;
+mod leadership;
 mod marks;
 mod partition;
 mod producer;
@@ -20,6 +22,7 @@ mod scan;
 mod segment;
 mod state;
 mod sweep;
+mod takeover;
 mod timestamps;
 mod txn_index;
 mod verification;
@@ -37,9 +40,12 @@ pub use verification::{TxnProof, VerificationGuard};
 pub use wake::Wake;
 
 pub(crate) use append::Group;
+pub(crate) use claim::resign;
 pub(crate) use compact::{CompactError, DirtyRatio};
-pub(crate) use partition::PartitionParts;
-pub(crate) use recover::{RecoverContext, RecoverError, recover};
+pub(crate) use leadership::Lead;
+pub(crate) use partition::{Opened, PartitionParts};
+pub(crate) use recover::{RecoverContext, RecoverError, Recovered, recover};
 pub(crate) use retain::Doomed;
 pub(crate) use scan::{ScanError, Scanner};
+pub(crate) use takeover::{Taker, take_over};
 pub(crate) use writer::{NewEpoch, WriteContext, Writer, Written};

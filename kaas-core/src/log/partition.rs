@@ -43,7 +43,7 @@ pub struct Partition {
     /// Owned by whoever commits what is pending. Only the commit loop ever waits for it, and only when it closes the
     /// log, for one write; a thread that commits its own append tries. Locked before `state`.
     writer: Mutex<Option<Writer>>,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
 }
 
 /// The batch that is next to be written.
@@ -67,7 +67,15 @@ pub(crate) struct PartitionParts {
     pub(crate) mutants: Mutants,
     pub(crate) queue: Arc<CommitQueue>,
     pub(crate) producer_expiration_ms: i64,
-    pub(crate) log: Result<Recovered, Offline>,
+    pub(crate) log: Opened,
+}
+
+/// What there is of a partition when its engine opens.
+pub(crate) enum Opened {
+    Log(Box<Recovered>),
+    Offline(Offline),
+    /// The volume is shared: nothing is led before it is taken over.
+    Elsewhere,
 }
 
 impl std::fmt::Debug for Partition {
@@ -164,10 +172,10 @@ impl Partition {
     pub fn watch(&self, watcher: &Arc<dyn Wake>) {
         let mut state = self.state.lock();
         match state.status {
-            Status::Online | Status::Suspended => state.watchers.add(watcher),
+            Status::Online | Status::Suspended | Status::Resigning => state.watchers.add(watcher),
             // Nothing moves any more, and reads still work: there is nothing to be woken for.
             Status::Closed => {}
-            Status::Offline(_) | Status::Deleted => {
+            Status::Elsewhere | Status::Taking | Status::Fenced | Status::Offline(_) | Status::Deleted => {
                 drop(state);
                 watcher.wake();
             }
@@ -215,8 +223,9 @@ impl Partition {
 
     pub(crate) fn new(parts: PartitionParts) -> Self {
         let (status, log) = match parts.log {
-            Ok(log) => (Status::Online, Some(log)),
-            Err(offline) => (Status::Offline(offline), None),
+            Opened::Log(log) => (Status::Online, Some(*log)),
+            Opened::Offline(offline) => (Status::Offline(offline), None),
+            Opened::Elsewhere => (Status::Elsewhere, None),
         };
         let (state, seed) = State::new(status, log);
         Self {
@@ -387,23 +396,31 @@ impl Partition {
         self.leave(Status::Deleted, &AppendError::Deleted);
     }
 
-    /// As [`take_offline`](Self::take_offline): the engine has closed.
+    /// As [`take_offline`](Self::take_offline): the engine has closed. What could not be read stays so.
     pub(crate) fn mark_closed(&self) {
+        if self.state.lock().gone().is_some() {
+            return;
+        }
         self.leave(Status::Closed, &AppendError::Closed);
     }
 
     /// Refuses new appends because the engine is closing; what is pending goes on.
     pub(crate) fn refuse_appends(&self) {
         let mut state = self.state.lock();
-        if matches!(state.status, Status::Online) {
+        if matches!(state.status, Status::Online | Status::Resigning) {
             state.status = Status::Closed;
         }
     }
 
-    fn leave(&self, status: Status, error: &AppendError) {
+    pub(super) fn leave(&self, status: Status, error: &AppendError) {
+        self.leave_with(None, status, error);
+    }
+
+    /// As [`leave`](Self::leave), and the group that is under way fails too.
+    pub(super) fn leave_with(&self, group: Option<Group>, status: Status, error: &AppendError) {
         let mut state = self.state.lock();
         state.status = status;
-        let waiters = state.roll_back(Vec::new());
+        let waiters = state.roll_back(group.map(|group| group.batches).unwrap_or_default());
         let watchers = state.watchers.take();
         drop(state);
         for waiter in waiters {
@@ -420,7 +437,9 @@ impl Partition {
     pub(super) fn with_readable<T>(&self, look: impl FnOnce(&mut State) -> T) -> Result<T, ReadError> {
         let mut state = self.state.lock();
         match &state.status {
-            Status::Online | Status::Suspended | Status::Closed => Ok(look(&mut state)),
+            Status::Online | Status::Suspended | Status::Resigning | Status::Closed => Ok(look(&mut state)),
+            Status::Elsewhere | Status::Taking => Err(ReadError::NotLeader),
+            Status::Fenced => Err(ReadError::Fenced),
             Status::Offline(offline) => Err(offline.clone().into()),
             Status::Deleted => Err(ReadError::Deleted),
         }

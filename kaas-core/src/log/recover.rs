@@ -4,11 +4,12 @@
 //! goes offline and nothing is changed. Behind the checkpoint batches are read and verified; the log ends at
 //! the first that is not whole, and what follows is cut, because it was never acknowledged.
 
-use std::collections::BTreeMap;
+use std::io::IoSlice;
 use std::sync::Arc;
 
+use super::chain::{Chain, names_in};
 use super::checkpoint::{self, Checkpoint};
-use super::claim::{self, Claim, Seal};
+use super::claim::tail_crc;
 use super::cover::{self, Cover};
 use super::marks;
 use super::producers::{Expiry, Producers};
@@ -17,17 +18,24 @@ use super::segment::Segment;
 use super::sweep::{self, sweep};
 use super::writer::GROUP_BYTES_MAX;
 use crate::error::{Offline, StorageError};
-use crate::layout::{SegmentFile, SegmentName, parse_claim, parse_clean, parse_producers, parse_start};
+use crate::layout::{SegmentFile, SegmentName, parse_clean, parse_producers, parse_start};
 use crate::mutant::{Mutant, Mutants};
 use crate::record::{BATCH_OVERHEAD, BatchHeader, EndTxnMarker, batch_crc};
 use crate::volume::{Access, Volume, VolumeFile, read_exact_at};
 
-/// Epoch of a partition that nobody has claimed.
-const FIRST_EPOCH: i32 = 1;
-
-/// Bytes read at a time while looking for a valid batch behind a damaged one.
+/// Bytes read at a time while looking for a valid batch behind a damaged one, or while writing a tail again.
 const SEARCH_BYTES: u64 = 1 << 20;
 
+/// What becomes of the bytes behind the last whole batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// They are cut: nobody else writes to the volume.
+    Cut,
+    /// They stay, for a seal to hide: a deposed writer may be adding to them at this moment.
+    Seal,
+}
+
+#[derive(Clone, Copy)]
 pub(crate) struct RecoverContext<'a> {
     pub(crate) volume: &'a dyn Volume,
     pub(crate) now_ms: i64,
@@ -44,6 +52,8 @@ pub(crate) struct Recovered {
     /// First offset of every epoch, ascending.
     pub(crate) epochs: Vec<(i32, i64)>,
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// Those that compacted ones stand for.
+    pub(crate) superseded: Vec<SegmentName>,
     /// Whether the last segment may be appended to, and up to where it is checkpointed.
     pub(crate) active: Option<u64>,
     pub(crate) log_start: i64,
@@ -74,7 +84,7 @@ impl From<std::io::Error> for RecoverError {
     }
 }
 
-fn damaged(why: impl Into<Arc<str>>) -> RecoverError {
+pub(crate) fn damaged(why: impl Into<Arc<str>>) -> RecoverError {
     RecoverError::Damaged(Offline { why: why.into() })
 }
 
@@ -84,137 +94,58 @@ pub(crate) fn recover(
     dir: &Arc<str>,
     flush_messages: u64,
 ) -> Result<Recovered, RecoverError> {
-    let names = match context.volume.list(dir) {
-        Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
+    let names = names_in(context.volume, dir)?;
     let chain = Chain::load(context.volume, dir, &names)?;
-    let marked = marks::greatest(&names, parse_start).unwrap_or(0);
+    recover_chain(context, dir, &names, chain, Tail::Cut, flush_messages)
+}
+
+/// Opens the log that `chain` describes.
+pub(crate) fn recover_chain(
+    context: &RecoverContext<'_>,
+    dir: &Arc<str>,
+    names: &[String],
+    chain: Chain,
+    tail: Tail,
+    flush_messages: u64,
+) -> Result<Recovered, RecoverError> {
+    let marked = marks::greatest(names, parse_start).unwrap_or(0);
     let found = names.iter().filter_map(|name| SegmentName::parse_log(name)).collect();
     let Cover { live, superseded } = cover::resolve(found).map_err(|error| damaged(error.to_string()))?;
     let mut segments = chain.visible(dir, live, context.mutants)?;
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
     segments.drain(..dead);
-    let checkpoint = if segments.is_empty() { None } else { checkpoint::load(context.volume, dir)? };
-    let mut recovery = Recovery { context, dir, chain, segments, checkpoint, marked, flush_messages };
+    chain.verify_seals(context.volume, &segments)?;
+    let checkpoint = match segments.is_empty() {
+        true => None,
+        false => chain.checkpoint(context.volume, dir, names)?,
+    };
+    let mut recovery = Recovery { context, dir, chain, segments, checkpoint, marked, tail, flush_messages };
     let (mut log_end, mut active) = recovery.find_end()?;
     if log_end < marked || (log_end == marked && active.is_none()) {
         // Everything was removed, but for files that a crash has brought back.
         recovery.segments.clear();
         (log_end, active) = (marked, None);
     }
-    let producers = recovery.producers(&names, log_end)?;
+    let producers = recovery.producers(names, log_end)?;
     let first = recovery.segments.first().map_or(log_end, |segment| segment.base_offset());
     let log_start = first.max(marked);
     let live: Vec<SegmentName> = recovery.segments.iter().map(|segment| segment.name()).collect();
-    let found = sweep::Found { names: &names, live: &live, superseded: &superseded, log_start };
-    sweep(context.volume, dir, &found)?;
+    if tail == Tail::Cut {
+        sweep(context.volume, dir, &sweep::Found { names, live: &live, superseded: &superseded, log_start })?;
+    }
     Ok(Recovered {
         epoch: recovery.chain.epoch,
         claimed: recovery.chain.claimed,
         epoch_seen: recovery.chain.epoch_seen,
         epochs: recovery.chain.starts.iter().map(|(epoch, start)| (*epoch, *start)).collect(),
         log_start,
-        clean_below: marks::greatest(&names, parse_clean).unwrap_or(0),
+        clean_below: marks::greatest(names, parse_clean).unwrap_or(0),
         segments: recovery.segments,
+        superseded,
         active,
         log_end,
         producers,
     })
-}
-
-/// The claims of a partition, followed from the newest back.
-struct Chain {
-    epoch: i32,
-    claimed: bool,
-    epoch_seen: i32,
-    starts: BTreeMap<i32, i64>,
-    seals: BTreeMap<i32, Seal>,
-}
-
-impl Chain {
-    fn load(volume: &dyn Volume, dir: &str, names: &[String]) -> Result<Self, RecoverError> {
-        let mut epochs: Vec<i32> = names.iter().filter_map(|name| parse_claim(name)).collect();
-        epochs.sort_unstable();
-        let epoch_seen = epochs.last().copied().unwrap_or(0);
-        let mut newest = None;
-        for epoch in epochs.into_iter().rev() {
-            match claim::load(volume, dir, epoch)? {
-                Some(Ok(claim)) => {
-                    newest = Some(claim);
-                    break;
-                }
-                // A claim is synced before anything is written under it: a torn one was never used.
-                Some(Err(error)) => tracing::warn!(%error, "claim skipped"),
-                None => {}
-            }
-        }
-        let Some(newest) = newest else {
-            let epoch = epoch_seen.max(FIRST_EPOCH - 1) + 1;
-            let starts = BTreeMap::from([(epoch, 0)]);
-            return Ok(Self { epoch, claimed: false, epoch_seen, starts, seals: BTreeMap::new() });
-        };
-        let mut chain = Self {
-            epoch: newest.epoch,
-            claimed: true,
-            epoch_seen,
-            starts: BTreeMap::new(),
-            seals: BTreeMap::new(),
-        };
-        chain.follow(volume, dir, newest)?;
-        Ok(chain)
-    }
-
-    fn follow(&mut self, volume: &dyn Volume, dir: &str, newest: Claim) -> Result<(), RecoverError> {
-        let mut claim = newest;
-        loop {
-            let Some(seal) = claim.prev else {
-                self.starts.insert(claim.epoch, 0);
-                return Ok(());
-            };
-            if seal.epoch >= claim.epoch {
-                return Err(damaged(format!("claim {} seals epoch {}", claim.epoch, seal.epoch)));
-            }
-            self.starts.insert(claim.epoch, seal.offset);
-            self.seals.insert(seal.epoch, seal);
-            claim = match claim::load(volume, dir, seal.epoch)? {
-                Some(Ok(claim)) => claim,
-                Some(Err(error)) => return Err(damaged(error.to_string())),
-                None => return Err(damaged(format!("the claim of epoch {} is missing", seal.epoch))),
-            };
-        }
-    }
-
-    /// The segments that exist by the chain's word, in order; the last of a sealed epoch has its length.
-    fn visible(
-        &self,
-        dir: &Arc<str>,
-        found: Vec<SegmentName>,
-        mutants: Mutants,
-    ) -> Result<Vec<Arc<Segment>>, RecoverError> {
-        let mut segments: Vec<Arc<Segment>> = Vec::new();
-        for name in found {
-            // Nothing is written under an epoch before its claim is durable.
-            if !self.claimed || !self.starts.contains_key(&name.epoch) {
-                return Err(damaged(format!("segment {name:?} has no claim")));
-            }
-            // A compacted segment has only what was acknowledged: no seal cuts it.
-            let len = match self.seals.get(&name.epoch).filter(|_| name.cleaned.is_none()) {
-                Some(seal) if name.base_offset > seal.base_offset => continue,
-                Some(seal) if name.base_offset == seal.base_offset => Some(seal.position),
-                _ => None,
-            };
-            if len == Some(0) {
-                continue;
-            }
-            if segments.last().is_some_and(|last| last.base_offset() == name.base_offset) {
-                return Err(damaged(format!("two segments start at offset {}", name.base_offset)));
-            }
-            segments.push(Arc::new(Segment::closed(Arc::clone(dir), name, len, mutants)));
-        }
-        Ok(segments)
-    }
 }
 
 struct Recovery<'a> {
@@ -225,6 +156,7 @@ struct Recovery<'a> {
     checkpoint: Option<Checkpoint>,
     /// The log start that the directory's names speak of, or 0.
     marked: i64,
+    tail: Tail,
     flush_messages: u64,
 }
 
@@ -251,11 +183,6 @@ impl Recovery<'_> {
             return Err(damaged(format!("segment {:?} is missing", checkpoint.segment())));
         }
         if name.epoch < self.chain.epoch {
-            let path = last.path(SegmentFile::Log);
-            let len = self.context.volume.open(&path, Access::Read)?.byte_len()?;
-            if last.visible().is_some_and(|sealed| len < sealed) {
-                return Err(damaged(format!("{path} has {len} bytes, less than its seal says")));
-            }
             // Nothing was written under the newest claim: the log ends at its seal.
             return Ok((start, None));
         }
@@ -275,7 +202,7 @@ impl Recovery<'_> {
         Ok((log_end, Some(from)))
     }
 
-    /// Verifies the batches between `from` and `len`, cuts what is not whole and makes the rest durable.
+    /// Verifies the batches between `from` and `len` and makes them durable; they end at the first that is not whole.
     fn scan_tail(
         &self,
         segment: &Segment,
@@ -315,30 +242,34 @@ impl Recovery<'_> {
                 if beyond_a_group && has_batch_behind(file, position, len, expected)? {
                     return Err(damaged(format!("{path} is damaged at byte {position}: {why}")));
                 }
-                tracing::warn!(path, position, len, why, "unacknowledged tail cut");
-                file.set_len(position)?;
+                tracing::warn!(path, position, len, why, "unacknowledged tail ends the log");
+                if self.tail == Tail::Cut {
+                    file.set_len(position)?;
+                }
                 position
             }
         };
+        if self.tail == Tail::Seal {
+            write_again(file, from, end)?;
+        }
         file.sync_data()?;
         Ok((end, expected))
     }
 
     /// The producers at `log_end`: the newest snapshot that can be trusted, and the batches after it.
     fn producers(&self, names: &[String], log_end: i64) -> Result<Producers, RecoverError> {
-        let mut snapshots: Vec<i64> = names.iter().filter_map(|name| parse_producers(name)).collect();
         let empty_at = self.checkpoint.as_ref().filter(|c| !c.has_producers && c.offset <= log_end);
-        snapshots.extend(empty_at.map(|checkpoint| checkpoint.offset));
-        snapshots.retain(|offset| *offset <= log_end);
-        snapshots.sort_unstable();
+        let empty_at = empty_at.map_or(-1, |checkpoint| checkpoint.offset);
+        let believed =
+            |(epoch, offset): &(i32, i64)| *offset <= log_end && self.chain.covers(*epoch, *offset);
+        let mut snapshots: Vec<(i32, i64)> =
+            names.iter().filter_map(|name| parse_producers(name)).filter(believed).collect();
+        snapshots.sort_unstable_by_key(|(epoch, offset)| (*offset, *epoch));
         let first = self.segments.first().map_or(log_end, |segment| segment.base_offset());
-        let mut found = (first, Producers::default());
-        for offset in snapshots.into_iter().rev() {
-            if empty_at.is_some_and(|checkpoint| checkpoint.offset == offset) {
-                found = (offset, Producers::default());
-                break;
-            }
-            if let Some(producers) = checkpoint::load_producers(self.context.volume, self.dir, offset)? {
+        let mut found = (first.max(empty_at), Producers::default());
+        for (epoch, offset) in snapshots.into_iter().rev().take_while(|(_, offset)| *offset > empty_at) {
+            if let Some(producers) = checkpoint::load_producers(self.context.volume, self.dir, epoch, offset)?
+            {
                 found = (offset, producers);
                 break;
             }
@@ -389,6 +320,20 @@ impl Recovery<'_> {
     }
 }
 
+/// Writes the same bytes in place. They may have come from a writer on another machine that died before it made them
+/// durable, and a sync from here covers on a network file system only what was written from here.
+fn write_again(file: &dyn VolumeFile, from: u64, end: u64) -> Result<(), StorageError> {
+    let mut at = from;
+    while at < end {
+        let size = (end - at).min(SEARCH_BYTES);
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+        read_exact_at(file, &mut bytes, at)?;
+        file.write_all_at(&mut [IoSlice::new(&bytes)], at)?;
+        at += size;
+    }
+    Ok(())
+}
+
 /// Whether a whole, valid batch with an offset of at least `expected` starts anywhere behind `position`.
 fn has_batch_behind(
     file: &dyn VolumeFile,
@@ -424,13 +369,13 @@ fn is_valid(file: &dyn VolumeFile, begin: u64, header: &BatchHeader) -> Result<b
     Ok(batch_crc(&batch) == header.crc)
 }
 
-/// Verifies the batches of a segment up to `end`, as the device holds them.
+/// Verifies the batches of a segment up to `end`, as the device holds them; returns the checksum for its seal.
 pub(crate) fn verify_prefix(
     volume: &dyn Volume,
     segment: &Segment,
     from: u64,
     end: u64,
-) -> Result<(), RecoverError> {
+) -> Result<u32, RecoverError> {
     let path = segment.path(SegmentFile::Log);
     // A fresh descriptor: the old one belongs to a file whose sync failed.
     let file = volume.open(&path, Access::Read)?;
@@ -438,7 +383,7 @@ pub(crate) fn verify_prefix(
     let mut scanner = Scanner::new(&*file, from, end, true);
     loop {
         match scanner.next_batch() {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(tail_crc(&*file, end)?),
             Ok(Some(_)) => {}
             Err(ScanError::Storage(error)) => return Err(error.into()),
             Err(ScanError::Bad { position, why }) => {

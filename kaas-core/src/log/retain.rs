@@ -225,6 +225,7 @@ impl Partition {
             Some(AppendError::Offline(offline)) => Err(offline.into()),
             Some(AppendError::Deleted) => Err(DeleteRecordsError::Deleted),
             Some(AppendError::Fenced) => Err(DeleteRecordsError::Fenced),
+            Some(AppendError::NotLeader) => Err(DeleteRecordsError::NotLeader),
             Some(_) => Err(DeleteRecordsError::Closed),
         })
     }

@@ -31,6 +31,14 @@ pub(super) enum Status {
     Online,
     /// Between a failed sync and the epoch that continues behind it: reads go on.
     Suspended,
+    /// The volume is shared, and another broker leads the partition, or none.
+    Elsewhere,
+    /// It is being taken over.
+    Taking,
+    /// It is being given up: what is pending goes on, and so do reads.
+    Resigning,
+    /// This broker has been fenced.
+    Fenced,
     Offline(Offline),
     Deleted,
     Closed,
@@ -129,7 +137,9 @@ impl State {
 
     pub(super) fn gone(&self) -> Option<AppendError> {
         match &self.status {
-            Status::Online | Status::Suspended | Status::Closed => None,
+            Status::Online | Status::Suspended | Status::Resigning | Status::Closed => None,
+            Status::Elsewhere | Status::Taking => Some(AppendError::NotLeader),
+            Status::Fenced => Some(AppendError::Fenced),
             Status::Offline(offline) => Some(offline.clone().into()),
             Status::Deleted => Some(AppendError::Deleted),
         }
@@ -156,6 +166,7 @@ impl State {
         }
         match self.status {
             Status::Closed => return Err(AppendError::Closed),
+            Status::Resigning => return Err(AppendError::NotLeader),
             Status::Suspended => {
                 let error = std::io::Error::other("a sync failed, and the log is being verified");
                 return Err(AppendError::Storage(error.into()));

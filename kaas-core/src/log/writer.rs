@@ -30,6 +30,8 @@ pub(crate) struct WriteContext {
     /// Tells this process's claims from those of others.
     pub(crate) nonce: String,
     pub(crate) checkpoint_bytes: u64,
+    /// Whether other brokers may take over: then nothing that was written is ever written over or cut.
+    pub(crate) shared: bool,
     pub(crate) mutants: Mutants,
 }
 
@@ -117,7 +119,15 @@ impl Writer {
         let config = partition.config();
         let Some(first) = partition.first_pending() else { return Ok(None) };
         let ready = self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
-        let written = self.write_next(partition, &config, ready, first)?;
+        let written = match self.write_next(partition, &config, ready, first) {
+            Ok(written) => written,
+            Err(failed) => {
+                if !context.shared {
+                    self.trim();
+                }
+                return Err(failed);
+            }
+        };
         if context.mutants.has(Mutant::CheckpointAheadOfSync) {
             // The bug: what is about to be synced is claimed to be synced.
             let ahead = self.active.as_mut().map(|active| active.synced = active.position);
@@ -137,7 +147,7 @@ impl Writer {
         let usable = |active: &&Active| active.named && !active.untrimmed && !active.failed;
         match self.active.as_ref().filter(usable).map(Active::ready) {
             Some(ready) if self.claimed && !self.must_roll(partition, config, first) => {
-                self.write_next(partition, config, ready, first)
+                self.write_next(partition, config, ready, first).inspect_err(|_| self.trim())
             }
             _ => Ok(None),
         }
@@ -158,7 +168,6 @@ impl Writer {
         };
         let group = Group::new(batches, segment, position);
         if let Err(error) = write_batches(&*file, &group) {
-            self.trim();
             return Err((Some(group), error));
         }
         group.segment.update_index(|index| {
@@ -252,9 +261,9 @@ impl Writer {
     ) -> Result<Option<NewEpoch>, RecoverError> {
         let Some(active) = self.active.take_if(|active| active.failed) else { return Ok(None) };
         let Active { segment, position, checkpointed, .. } = active;
-        verify_prefix(&*context.volume, &segment, checkpointed.min(position), position)?;
+        let crc = verify_prefix(&*context.volume, &segment, checkpointed.min(position), position)?;
         let (epoch, base_offset, offset) = (self.epoch, segment.base_offset(), self.next_offset);
-        self.seal = Some(Seal { epoch, base_offset, position, offset });
+        self.seal = Some(Seal { epoch, base_offset, position, offset, crc: Some(crc) });
         self.epoch = self.epoch_seen.max(self.epoch) + 1;
         self.epoch_seen = self.epoch;
         self.claimed = false;
@@ -309,6 +318,7 @@ impl Writer {
         let claim = Claim {
             epoch: self.epoch,
             broker_id: context.broker_id,
+            incarnation: None,
             nonce: context.nonce.clone(),
             prev: self.seal,
         };

@@ -268,8 +268,8 @@ impl Partition {
                     state.failed_generation = state.failed_generation.max(cleaned.generation)
                 });
             }
+            // And it stays if it is there: it is a right compaction, which a successor may have found by now.
             let _ = self.volume.remove_file(&path);
-            let _ = self.volume.remove_file(&new.path(SegmentFile::Log));
             return Err(error.into());
         }
         self.fence.check().map_err(|_| CompactError::Fenced)?;
