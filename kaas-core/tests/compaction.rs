@@ -1,9 +1,13 @@
 //! Compaction against a naive computation, under crashes, and beside everything else that happens to a log.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/histories.rs"]
+mod histories;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use histories::histories;
 use kaas_core::record::read_batch;
 use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind};
 use kaas_core::{
@@ -285,7 +289,7 @@ fn step(bench: Bench, step: &Step, model: &mut Model) -> Bench {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories(80))]
 
     #[test]
     fn a_compacted_log_is_what_a_naive_computation_leaves(steps in steps()) {

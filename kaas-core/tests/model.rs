@@ -1,9 +1,13 @@
 //! Random histories against a log that is a plain vector.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/histories.rs"]
+mod histories;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
+use histories::histories;
 use kaas_core::record::BatchHeader;
 use kaas_core::volume::{CrashKeep, MemVolume};
 use kaas_core::{
@@ -281,7 +285,7 @@ impl Subject {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(histories(300))]
 
     #[test]
     fn a_log_is_a_vector_of_batches_whatever_happens_to_its_engine(steps in steps()) {
