@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kaas_test_client::ready_address;
 
 /// How long a start may take before the campaign gives up.
 const START_MAX: Duration = Duration::from_secs(60);
+/// How often a broker that should die is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How to start a broker.
 #[derive(Clone, Debug)]
@@ -20,6 +22,17 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// Variables for it, such as a seeded bug.
     pub(crate) env: Vec<(String, String)>,
+    /// What strace does to its system calls.
+    pub(crate) injection: Option<Injection>,
+}
+
+/// What is done to system calls, in strace's words.
+#[derive(Clone, Debug)]
+pub(crate) struct Injection {
+    /// The calls, separated by commas.
+    pub(crate) calls: String,
+    /// What happens to which of them.
+    pub(crate) action: String,
 }
 
 /// A running broker; killed when dropped.
@@ -30,9 +43,25 @@ pub(crate) struct Broker {
 }
 
 impl Program {
+    /// The same program under a fault.
+    pub(crate) fn injected(&self, injection: Injection) -> Program {
+        Program { injection: Some(injection), ..self.clone() }
+    }
+
+    fn command(&self) -> Command {
+        let Some(Injection { calls, action }) = &self.injection else { return Command::new(&self.path) };
+        let mut command = Command::new("strace");
+        // With -D the broker is the child, and strace follows from outside.
+        command.args(["-D", "-f", "-qq", "-o", "/dev/null"]);
+        command.args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:{action}")]);
+        command.arg(&self.path);
+        command
+    }
+
     /// Starts a broker on a folder and waits until it is ready.
     pub(crate) fn start(&self, folder: &Path) -> anyhow::Result<Broker> {
-        let mut child = Command::new(&self.path)
+        let mut child = self
+            .command()
             .arg("serve")
             .args(["--override", "listeners=PLAINTEXT://127.0.0.1:0"])
             .args(["--override", &format!("log.dirs={}", folder.display())])
@@ -70,6 +99,15 @@ impl Program {
 }
 
 impl Broker {
+    /// Waits until the process has ended, and ends it when it does not.
+    pub(crate) fn die_within(&mut self, life: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + life;
+        while self.child.try_wait()?.is_none() && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        self.kill()
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;

@@ -134,7 +134,7 @@ fn live(
 }
 
 /// Reads every partition from the beginning and holds it against the ledger.
-fn compare(broker: &Broker, ledger: &Ledger) -> anyhow::Result<Vec<Violation>> {
+pub(crate) fn compare(broker: &Broker, ledger: &Ledger) -> anyhow::Result<Vec<Violation>> {
     let mut client = Client::connect(broker.address)?;
     let mut violations = Vec::new();
     for partition in 0..PARTITIONS {
@@ -148,7 +148,7 @@ fn compare(broker: &Broker, ledger: &Ledger) -> anyhow::Result<Vec<Violation>> {
 }
 
 /// A last start: everything that was kept is sent again and must be acknowledged.
-fn finish(
+pub(crate) fn finish(
     program: &Program,
     folder: &Path,
     producers: &mut [Producer],

@@ -4,6 +4,7 @@ mod broker;
 mod campaign;
 mod consumer;
 mod disk;
+mod injected;
 mod ledger;
 mod power;
 mod producer;
@@ -35,6 +36,9 @@ struct Arguments {
     /// How often the power is cut (needs root, a loop device and mkfs.ext4)
     #[arg(long, default_value_t = 0)]
     power_cuts: usize,
+    /// How many system calls are struck: each kills the broker, or fails (needs strace)
+    #[arg(long, default_value_t = 0)]
+    faults: usize,
     /// Seeded bugs that must be found by power cuts, in a binary that contains them
     #[arg(long, value_delimiter = ',')]
     mutants: Vec<String>,
@@ -61,7 +65,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let seed =
         arguments.seed.unwrap_or_else(|| u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     println!("seed {seed}");
-    let program = |env| Program { path: arguments.kaas.clone(), env };
+    let program = |env| Program { path: arguments.kaas.clone(), env, injection: None };
     let mut passed = true;
     if arguments.kills > 0 {
         let folder = tempfile::tempdir()?;
@@ -69,6 +73,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         let outcome = campaign::run(&program(Vec::new()), &mut crash, arguments.kills, seed)?;
         passed &= report("kills", &outcome);
         keep_if_broken(arguments, &outcome, folder, crash);
+    }
+    if arguments.faults > 0 {
+        let outcome = injected::run(&program(Vec::new()), arguments.faults, seed)?;
+        passed &= report("faults at system calls", &outcome);
     }
     if arguments.power_cuts > 0 && arguments.mutants.is_empty() {
         let folder = tempfile::tempdir()?;

@@ -72,7 +72,17 @@ pub(crate) struct Producers {
     open: BTreeMap<i64, i64>,
     /// First offset of every transaction whose marker is not visible yet, and the marker's.
     deciding: BTreeMap<i64, i64>,
+    /// Producers whose first batch here failed: their later ones, already on their way, must not come before it.
+    interrupted: HashMap<i64, Interrupted>,
     expire_at: usize,
+}
+
+/// A first batch that was refused after it had been given its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Interrupted {
+    epoch: i16,
+    first_sequence: i32,
+    failed_ms: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -161,6 +171,12 @@ impl Producers {
         if grant.lowest_sequence.is_some_and(|lowest| received > lowest) {
             return out_of_order(known.map_or(-1, Producer::last_sequence));
         }
+        let interrupted = self.interrupted.get(&producer_id).filter(|first| {
+            known.is_none() && first.epoch == header.producer_epoch && first.first_sequence != received
+        });
+        if interrupted.is_some() {
+            return out_of_order(-1);
+        }
         if let Some(known) = known.filter(|known| !known.is_next(header.producer_epoch, received)) {
             return out_of_order(if header.producer_epoch == known.epoch {
                 known.last_sequence()
@@ -217,6 +233,9 @@ impl Producers {
             _ => {}
         }
         self.by_id.insert(producer_id, after);
+        if !self.interrupted.is_empty() {
+            self.interrupted.remove(&producer_id);
+        }
         Some(Undo { producer_id, before })
     }
 
@@ -237,6 +256,29 @@ impl Producers {
         }
     }
 
+    /// As [`undo`](Self::undo), for an append that failed: the producer may go on only with that very batch.
+    pub(crate) fn fail(&mut self, undo: Undo) {
+        let failed = self.by_id.get(&undo.producer_id).copied().filter(|_| undo.before.is_none());
+        self.undo(undo);
+        if let Some((failed, batch)) = failed.and_then(|failed| Some((failed, *failed.last_batch()?))) {
+            let (epoch, first_sequence) = (failed.epoch, batch.first_sequence);
+            let failed_ms = failed.last_append_ms;
+            self.interrupted.insert(undo.producer_id, Interrupted { epoch, first_sequence, failed_ms });
+        }
+    }
+
+    /// As [`fail`](Self::fail), for a batch that was refused before it got a place, though it may come again.
+    pub(crate) fn refuse(&mut self, header: &BatchHeader, failed_ms: i64) {
+        let (epoch, first_sequence) = (header.producer_epoch, header.base_sequence);
+        if header.producer_id >= 0 && !self.by_id.contains_key(&header.producer_id) {
+            let first = Interrupted { epoch, first_sequence, failed_ms };
+            let known = self.interrupted.entry(header.producer_id).or_insert(first);
+            if known.epoch < epoch {
+                *known = first;
+            }
+        }
+    }
+
     /// Notes that everything below `high_watermark` is visible, markers included.
     pub(crate) fn published(&mut self, high_watermark: i64) {
         self.deciding.retain(|_, marker| *marker >= high_watermark);
@@ -244,11 +286,12 @@ impl Producers {
 
     /// Forgets producers that have been silent for too long, when there are many more than after the last time.
     pub(crate) fn expire(&mut self, expiry: Expiry) {
-        if self.by_id.len() < self.expire_at.max(EXPIRE_MIN) {
+        if self.by_id.len() + self.interrupted.len() < self.expire_at.max(EXPIRE_MIN) {
             return;
         }
         self.by_id.retain(|_, known| expiry.counts(known));
-        self.expire_at = self.by_id.len() * 2;
+        self.interrupted.retain(|_, first| !expiry.is_over(first.failed_ms));
+        self.expire_at = (self.by_id.len() + self.interrupted.len()) * 2;
     }
 }
 
@@ -256,6 +299,10 @@ impl Expiry {
     /// Nobody is expired: for the log as it was written.
     pub(crate) fn never(now_ms: i64) -> Self {
         Self { now_ms, expiration_ms: i64::MAX }
+    }
+
+    fn is_over(self, last_ms: i64) -> bool {
+        self.now_ms.saturating_sub(last_ms) >= self.expiration_ms
     }
 
     fn counts(self, known: &Producer) -> bool {

@@ -168,6 +168,7 @@ impl State {
             Status::Closed => return Err(AppendError::Closed),
             Status::Resigning => return Err(AppendError::NotLeader),
             Status::Suspended => {
+                self.producers.refuse(&batch.header, expiry.now_ms);
                 let error = std::io::Error::other("a sync failed, and the log is being verified");
                 return Err(AppendError::Storage(error.into()));
             }
@@ -263,7 +264,7 @@ impl State {
     pub(super) fn roll_back(&mut self, group: Vec<PendingBatch>) -> Vec<Waiter> {
         let pending: Vec<PendingBatch> = group.into_iter().chain(self.pending.drain(..)).collect();
         for undo in pending.iter().rev().filter_map(|batch| batch.undo) {
-            self.producers.undo(undo);
+            self.producers.fail(undo);
         }
         self.log_end = self.high_watermark;
         let followers = std::mem::take(&mut self.followers).into_iter().map(|follower| follower.waiter);

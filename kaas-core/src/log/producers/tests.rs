@@ -185,3 +185,17 @@ fn silent_producers_are_forgotten_but_not_in_a_transaction() {
     assert_eq!(table.by_id.len(), EXPIRE_MIN - 1001 + 1);
     assert_eq!(table.first_unstable(), Some(5000));
 }
+
+#[test]
+fn behind_a_first_batch_that_failed_nothing_comes_but_that_batch() {
+    let mut table = Producers::default();
+    let first = table.append(&batch(1, 0, 10, 5, 0), None, NOW).unwrap();
+    let second = table.append(&batch(1, 0, 15, 5, 5), None, NOW).unwrap();
+    table.fail(second);
+    table.fail(first);
+    assert!(is_order(check(&table, &batch(1, 0, 15, 5, 0))), "it was on its way when the first one failed");
+    assert_eq!(check(&table, &batch(1, 1, 15, 1, 0)).unwrap(), Verdict::Append, "another epoch begins anew");
+    assert_eq!(check(&table, &batch(1, 0, 10, 5, 0)).unwrap(), Verdict::Append);
+    table.append(&batch(1, 0, 10, 5, 0), None, NOW);
+    assert_eq!(check(&table, &batch(1, 0, 15, 5, 5)).unwrap(), Verdict::Append);
+}
