@@ -67,6 +67,15 @@ impl Index {
         let last = self.entries.last().map_or(0, |entry| u64::from(entry.position));
         if self.covered - last > u64::from(interval_bytes) {
             let relative = u32::try_from(header.base_offset - self.base_offset);
+            // Entries ascend: one that a later batch contradicts was not that batch's offset.
+            while self
+                .entries
+                .last()
+                .is_some_and(|entry| relative.is_ok_and(|new| entry.relative_offset >= new))
+            {
+                self.entries.pop();
+                self.times.pop();
+            }
             if let (Ok(relative_offset), Ok(position)) = (relative, u32::try_from(self.covered)) {
                 self.entries.push(Entry { relative_offset, position });
                 self.times.push(self.max_timestamp);
@@ -84,6 +93,15 @@ impl Index {
     pub(crate) fn position_of(&self, offset: i64) -> u64 {
         let before = |entry: &Entry| self.base_offset + i64::from(entry.relative_offset) <= offset;
         self.position_before(self.entries.partition_point(before))
+    }
+
+    /// The last known batch at or before `position`: where it is, and its first offset.
+    pub(crate) fn anchor(&self, position: u64) -> (u64, i64) {
+        let count = self.entries.partition_point(|entry| u64::from(entry.position) <= position);
+        count.checked_sub(1).map_or((0, self.base_offset), |at| {
+            let Entry { relative_offset, position } = self.entries[at];
+            (u64::from(position), self.base_offset + i64::from(relative_offset))
+        })
     }
 
     /// Where to start looking for the first batch with a timestamp of at least `timestamp`.

@@ -20,6 +20,7 @@ mod retain;
 mod retention;
 mod scan;
 mod segment;
+mod sound;
 mod state;
 mod sweep;
 mod takeover;

@@ -262,6 +262,7 @@ impl Partition {
                 }
                 let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
                 let len = wanted.min(visible.saturating_sub(position)).min(u64::from(u32::MAX));
+                let len = self.sound_len(&place, &*file, (position, len), end, spec)?;
                 let slice = cut(&file, position, len as u32, spec.blocking)?;
                 return Ok(Some(Found { slice, place, end_position: position + len }));
             }

@@ -197,6 +197,7 @@ impl Recovery<'_> {
         let (end, log_end) =
             if len == from { (len, offset) } else { self.scan_tail(&last, &*file, from, offset, len)? };
         last.set_visible(end);
+        last.add_sound(from, end);
         // Whoever reads or writes here opens the file again: idle partitions hold no descriptor.
         last.release();
         Ok((log_end, Some(from)))

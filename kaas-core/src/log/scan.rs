@@ -46,6 +46,11 @@ impl<'a> Scanner<'a> {
         Self { file, position, end, blocking, window: Vec::new(), window_at: position }
     }
 
+    /// Another cursor at the same place.
+    pub(crate) fn ahead(&self) -> Scanner<'a> {
+        Scanner::new(self.file, self.position, self.end, self.blocking)
+    }
+
     /// Where the next batch starts.
     pub(crate) fn position(&self) -> u64 {
         self.position

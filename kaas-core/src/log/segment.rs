@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use super::index::Index;
 use super::scan::{ScanError, Scanner};
+use super::sound::Sound;
 use super::txn_index::TxnIndex;
 use crate::error::StorageError;
 use crate::layout::{SegmentFile, SegmentName};
@@ -29,6 +30,9 @@ pub(crate) struct Segment {
     txns: RwLock<Option<TxnIndex>>,
     mutants: Mutants,
     measured: Mutex<Option<Measures>>,
+    /// What was written from here on was written by this process.
+    written_from: AtomicU64,
+    sound: Mutex<Sound>,
 }
 
 /// What rolling and retention ask of a segment.
@@ -54,6 +58,8 @@ impl Segment {
             txns: RwLock::new(None),
             mutants,
             measured: Mutex::new(None),
+            written_from: AtomicU64::new(UNKNOWN),
+            sound: Mutex::default(),
         }
     }
 
@@ -69,6 +75,7 @@ impl Segment {
         *segment.file.lock() = Some(file);
         *segment.index.write() = Some(Index::new(name.base_offset));
         *segment.txns.write() = Some(TxnIndex::new(name.base_offset, open));
+        segment.set_written_from(0);
         segment
     }
 
@@ -102,6 +109,22 @@ impl Segment {
     /// Bytes that readers may see, if known without I/O.
     pub(crate) fn visible(&self) -> Option<u64> {
         Some(self.visible.load(Ordering::Acquire)).filter(|bytes| *bytes != UNKNOWN)
+    }
+
+    /// Notes that all bytes from `position` on will be this process's own.
+    pub(crate) fn set_written_from(&self, position: u64) {
+        self.written_from.store(position, Ordering::Release);
+    }
+
+    /// Notes that the batches of a range have their checksums.
+    pub(crate) fn add_sound(&self, start: u64, end: u64) {
+        self.sound.lock().add(start, end);
+    }
+
+    /// Whether the bytes of a range were checked, by this process's own append or since.
+    pub(crate) fn is_sound(&self, start: u64, end: u64) -> bool {
+        let end = end.min(self.written_from.load(Ordering::Acquire));
+        start >= end || self.sound.lock().covers(start, end)
     }
 
     /// The file if it is open already.

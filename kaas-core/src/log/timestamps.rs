@@ -5,7 +5,7 @@ use super::read::{Place, Stop};
 use super::scan::{ScanError, Scanner};
 use crate::error::ReadError;
 use crate::layout::SegmentFile;
-use crate::record::{BATCH_OVERHEAD, BatchHeader, decompress, for_each_head};
+use crate::record::{BATCH_OVERHEAD, BatchHeader, batch_crc, decompress, for_each_head};
 use crate::volume::VolumeFile;
 
 /// A record found by its timestamp.
@@ -196,6 +196,9 @@ fn each_record(
     let mut batch = vec![0; header.size];
     crate::volume::read_exact_at(file, &mut batch, position)
         .map_err(|error| Stop::Error(ReadError::Storage(error.into())))?;
+    if !place.segment.is_sound(position, position + batch.len() as u64) && batch_crc(&batch) != header.crc {
+        return Err(damaged("the checksum is wrong".to_owned()));
+    }
     let stream = decompress(header.codec(), &batch[BATCH_OVERHEAD..])
         .map_err(|error| damaged(error.to_string()))?
         .ok_or_else(|| damaged(format!("codec {:?}", header.codec())))?;

@@ -345,6 +345,7 @@ impl Writer {
         });
         match opened {
             Ok((file, first_timestamp)) => {
+                segment.set_written_from(position);
                 let (named, untrimmed, failed) = (true, false, false);
                 let (synced, unsynced_records) = (position, 0);
                 self.active = Some(Active {
