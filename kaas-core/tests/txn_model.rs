@@ -44,6 +44,8 @@ enum Step {
     /// Closes, then changes a bit of (or cuts, or removes) one index file, and opens again.
     Damage(u64),
     DeleteRecords(i64),
+    /// Segments below the log start go.
+    Retain,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -62,6 +64,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<u64>().prop_map(Step::Crash),
         2 => any::<u64>().prop_map(Step::Damage),
         1 => (0..150i64).prop_map(Step::DeleteRecords),
+        1 => Just(Step::Retain),
     ];
     prop::collection::vec(step, 1..45)
 }
@@ -171,7 +174,8 @@ struct Subject {
 }
 
 fn options(volume: &MemVolume, mutant: Option<Mutant>) -> EngineOptions {
-    let config = LogConfig { segment_bytes: 700, index_interval_bytes: 90, ..LogConfig::default() };
+    let config =
+        LogConfig { segment_bytes: 700, index_interval_bytes: 90, retention_ms: -1, ..LogConfig::default() };
     let options = EngineOptions::on(Arc::new(volume.clone()))
         .resolve(move |_| config.clone())
         .checkpoint_bytes(400)
@@ -230,6 +234,7 @@ impl Subject {
                 damage(&volume, *seed);
                 return Ok(self.reopen(volume));
             }
+            Step::Retain => self.engine.apply_retention(),
             Step::DeleteRecords(offset) => {
                 let end = model.log.len() as i64;
                 if let Ok(start) = self.partition.delete_records(*offset) {
@@ -399,4 +404,19 @@ fn trusting_an_index_without_a_check_is_noticed() {
             .unwrap_or_else(|_| Err(TestCaseError::fail("panicked")))
     });
     assert!(survived.is_err(), "the mutant survived");
+}
+
+/// Histories that failed once.
+#[test]
+fn producers_are_remembered_when_a_segment_goes_that_a_failed_sync_closed() {
+    let send = |id| Step::Append(vec![Act::Send(id, false)]);
+    let failed_sync = Step::Lose(vec![Act::Send(0, false)], false);
+    for end in [Step::Crash(0), Step::Kill, Step::Close] {
+        let go_on = [failed_sync.clone(), send(1), end.clone(), send(0), Step::Kill, send(0)];
+        run(&[&[send(0), send(0), Step::DeleteRecords(2)], &go_on[..]].concat(), None).unwrap();
+        let removed = [failed_sync.clone(), Step::Retain, end.clone(), send(0), Step::Kill, send(0)];
+        run(&[&[send(0), send(0), Step::DeleteRecords(2)], &removed[..]].concat(), None).unwrap();
+        let at_once = [failed_sync.clone(), end, send(0), Step::Kill, Step::Kill, send(0)];
+        run(&[&[send(0), send(0), Step::DeleteRecords(2)], &at_once[..]].concat(), None).unwrap();
+    }
 }

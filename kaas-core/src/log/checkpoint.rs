@@ -49,14 +49,35 @@ pub(crate) fn store(
     producers: Producers,
 ) -> Result<(), StorageError> {
     if checkpoint.has_producers {
-        let Checkpoint { epoch, offset, .. } = *checkpoint;
-        let bytes = state_file::encode_compact(&Snapshot { offset, producers })?;
-        replace_file(volume, &format!("{dir}/{}", producers_file(epoch, offset)), &bytes, false)?;
+        write_producers(volume, dir, checkpoint.epoch, checkpoint.offset, producers)?;
     }
     // One directory sync makes both names durable; neither is relied on before recovery has checked it.
     let path = format!("{dir}/{}", checkpoint_file(checkpoint.epoch));
     replace_file(volume, &path, &state_file::encode(checkpoint)?, true)?;
     remove_old(volume, dir, checkpoint.epoch)
+}
+
+/// Writes a producer snapshot alone, before the batches that it sums up are taken away.
+pub(crate) fn store_producers(
+    volume: &dyn Volume,
+    dir: &str,
+    epoch: i32,
+    offset: i64,
+    producers: Producers,
+) -> Result<(), StorageError> {
+    write_producers(volume, dir, epoch, offset, producers)?;
+    Ok(volume.sync_dir(dir)?)
+}
+
+fn write_producers(
+    volume: &dyn Volume,
+    dir: &str,
+    epoch: i32,
+    offset: i64,
+    producers: Producers,
+) -> Result<(), StorageError> {
+    let bytes = state_file::encode_compact(&Snapshot { offset, producers })?;
+    Ok(replace_file(volume, &format!("{dir}/{}", producers_file(epoch, offset)), &bytes, false)?)
 }
 
 /// Removes the snapshots and checkpoints that newer ones of `epoch` or before have replaced.

@@ -372,6 +372,17 @@ impl Partition {
         self.state.lock().claimed = true;
     }
 
+    /// As of which offset the producers' state is durable.
+    pub(crate) fn producers_kept_at(&self) -> i64 {
+        self.state.lock().producers_kept_at
+    }
+
+    /// Notes that the producers' state as of `offset` is durable.
+    pub(crate) fn note_producers_kept(&self, offset: i64) {
+        let mut state = self.state.lock();
+        state.producers_kept_at = state.producers_kept_at.max(offset);
+    }
+
     /// Notes that the last segment takes no more appends.
     pub(crate) fn close_last(&self) {
         self.state.lock().last_closed = true;

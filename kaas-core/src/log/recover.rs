@@ -61,6 +61,10 @@ pub(crate) struct Recovered {
     pub(crate) clean_below: i64,
     pub(crate) log_end: i64,
     pub(crate) producers: Producers,
+    /// As of which offset the producers' state is durable apart from the log.
+    pub(crate) producers_kept_at: i64,
+    /// Whether segments that are needed for it are about to be removed.
+    pub(crate) producers_at_risk: bool,
 }
 
 /// Why a log did not open.
@@ -113,24 +117,32 @@ pub(crate) fn recover_chain(
     let Cover { live, superseded } = cover::resolve(found).map_err(|error| damaged(error.to_string()))?;
     let mut segments = chain.visible(dir, live, context.mutants)?;
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
-    segments.drain(..dead);
+    let dead = segments.drain(..dead).collect();
     chain.verify_seals(context.volume, &segments)?;
     let checkpoint = match segments.is_empty() {
         true => None,
         false => chain.checkpoint(context.volume, dir, names)?,
     };
-    let mut recovery = Recovery { context, dir, chain, segments, checkpoint, marked, tail, flush_messages };
+    let mut recovery =
+        Recovery { context, dir, chain, segments, dead, checkpoint, marked, tail, flush_messages };
     let (mut log_end, mut active) = recovery.find_end()?;
     if log_end < marked || (log_end == marked && active.is_none()) {
         // Everything was removed, but for files that a crash has brought back.
-        recovery.segments.clear();
+        recovery.dead.append(&mut recovery.segments);
         (log_end, active) = (marked, None);
     }
-    let producers = recovery.producers(names, log_end)?;
+    let (kept_at, producers) = recovery.producers(names, log_end)?;
+    let at_risk = !recovery.dead.is_empty() && kept_at < log_end && !producers.is_empty();
     let first = recovery.segments.first().map_or(log_end, |segment| segment.base_offset());
     let log_start = first.max(marked);
     let live: Vec<SegmentName> = recovery.segments.iter().map(|segment| segment.name()).collect();
+    let mut producers_kept_at = kept_at;
     if tail == Tail::Cut {
+        if at_risk {
+            let epoch = recovery.chain.epoch;
+            checkpoint::store_producers(context.volume, dir, epoch, log_end, producers.clone())?;
+            producers_kept_at = log_end;
+        }
         sweep(context.volume, dir, &sweep::Found { names, live: &live, superseded: &superseded, log_start })?;
     }
     Ok(Recovered {
@@ -145,6 +157,8 @@ pub(crate) fn recover_chain(
         active,
         log_end,
         producers,
+        producers_kept_at,
+        producers_at_risk: at_risk,
     })
 }
 
@@ -153,6 +167,8 @@ struct Recovery<'a> {
     dir: &'a Arc<str>,
     chain: Chain,
     segments: Vec<Arc<Segment>>,
+    /// Those that end below the log start, ascending: only the producers' state may still need them.
+    dead: Vec<Arc<Segment>>,
     checkpoint: Option<Checkpoint>,
     /// The log start that the directory's names speak of, or 0.
     marked: i64,
@@ -257,8 +273,9 @@ impl Recovery<'_> {
         Ok((end, expected))
     }
 
-    /// The producers at `log_end`: the newest snapshot that can be trusted, and the batches after it.
-    fn producers(&self, names: &[String], log_end: i64) -> Result<Producers, RecoverError> {
+    /// The producers at `log_end`: the newest snapshot that can be trusted, and the batches after it. Also the offset of
+    /// that snapshot.
+    fn producers(&self, names: &[String], log_end: i64) -> Result<(i64, Producers), RecoverError> {
         let empty_at = self.checkpoint.as_ref().filter(|c| !c.has_producers && c.offset <= log_end);
         let empty_at = empty_at.map_or(-1, |checkpoint| checkpoint.offset);
         let believed =
@@ -266,7 +283,8 @@ impl Recovery<'_> {
         let mut snapshots: Vec<(i32, i64)> =
             names.iter().filter_map(|name| parse_producers(name)).filter(believed).collect();
         snapshots.sort_unstable_by_key(|(epoch, offset)| (*offset, *epoch));
-        let first = self.segments.first().map_or(log_end, |segment| segment.base_offset());
+        let first =
+            self.dead.first().or(self.segments.first()).map_or(log_end, |segment| segment.base_offset());
         let mut found = (first.max(empty_at), Producers::default());
         for (epoch, offset) in snapshots.into_iter().rev().take_while(|(_, offset)| *offset > empty_at) {
             if let Some(producers) = checkpoint::load_producers(self.context.volume, self.dir, epoch, offset)?
@@ -279,15 +297,16 @@ impl Recovery<'_> {
         if !self.context.mutants.has(Mutant::ProducersNotRebuilt) {
             self.replay(from, log_end, &mut producers)?;
         }
-        Ok(producers)
+        Ok((from, producers))
     }
 
     fn replay(&self, from: i64, log_end: i64, producers: &mut Producers) -> Result<(), RecoverError> {
         if from >= log_end {
             return Ok(());
         }
-        let start = self.segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
-        for segment in &self.segments[start..] {
+        let segments: Vec<&Arc<Segment>> = self.dead.iter().chain(&self.segments).collect();
+        let start = segments.partition_point(|segment| segment.base_offset() <= from).saturating_sub(1);
+        for (at, segment) in segments.into_iter().enumerate().skip(start) {
             let path = segment.path(SegmentFile::Log);
             let file = self.context.volume.open(&path, Access::Read)?;
             let end = match segment.visible() {
@@ -308,6 +327,11 @@ impl Recovery<'_> {
                     }
                     Ok(Some(_)) => {}
                     Err(ScanError::Storage(error)) => return Err(error.into()),
+                    // Its records were deleted: what else it told is not worth the partition.
+                    Err(ScanError::Bad { position, why }) if at < self.dead.len() => {
+                        tracing::warn!(path, position, why, "producers' state may lack what was here");
+                        break;
+                    }
                     Err(ScanError::Bad { position, why }) => {
                         return Err(damaged(format!("{path} is damaged at byte {position}: {why}")));
                     }

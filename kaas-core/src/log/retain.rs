@@ -42,8 +42,17 @@ pub(crate) enum RetainError {
 /// The segments of a log at one moment.
 struct View {
     log_start: i64,
+    producers_kept_at: i64,
     segments: Vec<Arc<Segment>>,
     candidates: Vec<Candidate>,
+}
+
+impl View {
+    /// Whether a segment is closed, and what it tells of producers is durable elsewhere.
+    fn may_go(&self, at: usize) -> bool {
+        let Candidate { active, end_offset, .. } = self.candidates[at];
+        !active && end_offset <= self.producers_kept_at
+    }
 }
 
 impl State {
@@ -55,6 +64,7 @@ impl State {
         let candidate = |at| Candidate { end_offset: end(at), at, active: active(at) };
         View {
             log_start: self.log_start,
+            producers_kept_at: self.producers_kept_at,
             segments: self.segments.clone(),
             candidates: (0..count).map(candidate).collect(),
         }
@@ -117,13 +127,15 @@ impl Partition {
             view = self.with_readable(|state| state.view())?;
         }
         let mut removed = self.removable(&view, now_ms)?;
-        if removed > 0 && view.candidates[removed - 1].active {
+        if removed > 0 && !view.may_go(removed - 1) {
             if roll(self.key()) {
                 view = self.with_readable(|state| state.view())?;
                 removed = self.removable(&view, now_ms)?;
             }
             // Something was appended meanwhile, or is being appended: the next pass looks again.
-            removed -= usize::from(removed > 0 && view.candidates[removed - 1].active);
+            while removed > 0 && !view.may_go(removed - 1) {
+                removed -= 1;
+            }
         }
         let Some(last) = removed.checked_sub(1) else { return Ok(Vec::new()) };
         let start = view.candidates[last].end_offset.max(view.log_start);

@@ -58,6 +58,8 @@ pub(super) struct State {
     pub(super) claimed: bool,
     /// Everything below was compacted.
     pub(super) clean_below: i64,
+    /// As of which offset the producers' state is durable apart from the log.
+    pub(super) producers_kept_at: i64,
     /// The greatest generation of a compacted segment whose name may or may not have become durable.
     pub(super) failed_generation: u32,
     /// High watermarks of the last commits and where they are in the last segment, oldest first.
@@ -87,6 +89,7 @@ impl State {
             last_closed: false,
             claimed: false,
             clean_below: 0,
+            producers_kept_at: 0,
             failed_generation: 0,
             recent_ends: VecDeque::new(),
             read_rolled: VecDeque::new(),
@@ -118,6 +121,7 @@ impl State {
             state.last_closed = log.active.is_none();
             state.claimed = log.claimed;
             state.clean_below = log.clean_below;
+            state.producers_kept_at = log.producers_kept_at;
             state.segments = log.segments;
             state.producers = log.producers;
             seed

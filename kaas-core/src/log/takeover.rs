@@ -11,6 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::chain::{Chain, claimed_epochs, names_in};
+use super::checkpoint;
 use super::claim::{self, Claim, Seal, SealRecord, Standing};
 use super::recover::{RecoverContext, RecoverError, Recovered, Tail, recover, recover_chain};
 use super::segment::Segment;
@@ -73,6 +74,10 @@ pub(crate) fn take_over(
     let (mut log, seal) = end_of(taker, dir, &names, before, flush_messages)?;
     if !claim::seal(volume, dir, &SealRecord { epoch, nonce, prev: seal }, mutants)? {
         return Err(LeadError::Lost { epoch });
+    }
+    if log.producers_at_risk {
+        checkpoint::store_producers(volume, dir, epoch, log.log_end, log.producers.clone())?;
+        log.producers_kept_at = log.log_end;
     }
     let live: Vec<SegmentName> = log.segments.iter().map(|segment| segment.name()).collect();
     let superseded = std::mem::take(&mut log.superseded);

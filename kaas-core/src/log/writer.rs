@@ -410,6 +410,22 @@ impl Writer {
         if self.active.as_ref().is_some_and(|active| active.position > 0) {
             self.roll(context, partition)?;
         }
+        self.keep_producers(context, partition)
+    }
+
+    /// Makes the producers' state durable unless it is, so that the batches it was made from may go: a segment that
+    /// was closed by a failure or a takeover left none.
+    fn keep_producers(&mut self, context: &WriteContext, partition: &Partition) -> Result<(), StorageError> {
+        if self.active.is_some() || partition.producers_kept_at() >= self.next_offset {
+            return Ok(());
+        }
+        let producers = partition.committed_producers();
+        if !producers.is_empty() {
+            self.ensure_claim(context, partition)?;
+            let dir = partition.dir();
+            checkpoint::store_producers(&*context.volume, dir, self.epoch, self.next_offset, producers)?;
+        }
+        partition.note_producers_kept(self.next_offset);
         Ok(())
     }
 
@@ -462,6 +478,7 @@ impl Writer {
         };
         checkpoint::store(&*context.volume, partition.dir(), &checkpoint, producers)?;
         active.checkpointed = active.synced;
+        partition.note_producers_kept(self.next_offset);
         Ok(())
     }
 
