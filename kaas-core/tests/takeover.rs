@@ -114,7 +114,7 @@ fn a_leader_whose_fence_stands_is_not_replaced() {
     assert!(b.lead() > 1);
     assert_eq!(read_all(&b.t).unwrap(), ["one", "two"]);
     assert_eq!(b.send("three").unwrap(), 2);
-    assert_eq!((b.t.end_offset_for_epoch(1), b.t.end_offset_for_epoch(b.t.leader_epoch())), ((1, 2), (3, 3)));
+    assert_eq!((b.t.end_offset_for_epoch(1), b.t.end_offset_for_epoch(b.t.leader_epoch())), ((1, 2), (2, 3)));
 }
 
 #[test]
@@ -263,6 +263,25 @@ fn of_two_takeovers_at_once_one_wins() {
             other => panic!("{other:?}"),
         }
     });
+}
+
+#[test]
+fn a_segment_that_begins_while_its_leader_is_being_silenced_is_found() {
+    let volume = volume();
+    let (a, b, c) = (Broker::start(&volume, 1), Broker::start(&volume, 2), Broker::start(&volume, 3));
+    a.lead();
+    // Whatever it has looked at until here, the leader may still go on.
+    volume.stall(OpKind::Open, ".resigned");
+    std::thread::scope(|scope| {
+        let takeover = scope.spawn(|| b.engine.lead(&b.t, None));
+        volume.wait_until_stalled();
+        a.send("one").unwrap();
+        c.revoke(1, &a);
+        volume.release();
+        assert_eq!(takeover.join().unwrap().unwrap(), 2);
+    });
+    assert_eq!(read_all(&b.t).unwrap(), ["one"]);
+    assert_eq!(b.send("two").unwrap(), 1);
 }
 
 #[test]

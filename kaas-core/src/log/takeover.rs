@@ -1,9 +1,10 @@
 //! Becoming the leader of a partition on a volume that several brokers share: claim, scan, seal.
 //!
 //! The order is the proof. Whoever led before is known to be unable to acknowledge (its fence is revoked, or it has
-//! resigned) before its log is looked at; so whatever it has acknowledged is in the log that is scanned, and whatever
-//! it writes from then on lies behind the seal. Every step may be the last one of a broker that dies or is overtaken:
-//! a claim counts only with its seal, and an unfinished one is declared void by whoever comes next.
+//! resigned) before its log is looked at, the names of its files included; so whatever it has acknowledged is in the
+//! log that is scanned, and whatever it writes from then on lies behind the seal. The claim comes between the two: a
+//! directory in which one has just created a file is listed afresh. Every step may be the last one of a broker that
+//! dies or is overtaken: a claim counts only with its seal, and an unfinished one is declared void by whoever comes next.
 
 use std::io;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub(crate) fn take_over(
         Some(epoch) => epoch,
         None => highest.checked_add(1).ok_or(LeadError::Lost { epoch: highest })?,
     };
+    let silent = silence_newest(taker, dir, claimed_epochs(&names).into_iter().rev())?;
     let nonce = taker.incarnation.to_string();
     let claim = Claim {
         epoch,
@@ -71,6 +73,10 @@ pub(crate) fn take_over(
         return Err(LeadError::Lost { epoch });
     }
     let before = predecessor(taker, dir, claims.into_iter().filter(|known| *known < epoch))?;
+    // Somebody else has led meanwhile, and went on after the names were listed, maybe.
+    if before.as_ref().map(|(claim, _)| claim.epoch) != silent {
+        return Err(LeadError::Lost { epoch });
+    }
     let (mut log, seal) = end_of(taker, dir, &names, before, flush_messages)?;
     if !claim::seal(volume, dir, &SealRecord { epoch, nonce, prev: seal }, mutants)? {
         return Err(LeadError::Lost { epoch });
@@ -89,6 +95,22 @@ pub(crate) fn take_over(
     log.epochs.push((epoch, log.log_end));
     (log.epoch, log.claimed, log.epoch_seen, log.active) = (epoch, true, epoch, None);
     Ok(log)
+}
+
+/// The newest epoch that counts as far as can be seen, once it is certain that nobody acknowledges anything under it.
+/// Nothing is decided yet.
+fn silence_newest(
+    taker: &Taker<'_>,
+    dir: &str,
+    newest_first: impl Iterator<Item = i32>,
+) -> Result<Option<i32>, LeadError> {
+    for epoch in newest_first {
+        if let Standing::Counts(claim, _) = claim::standing(taker.context.volume, dir, epoch)? {
+            silence(taker, dir, &claim)?;
+            return Ok(Some(epoch));
+        }
+    }
+    Ok(None)
 }
 
 /// The newest epoch that counts, once it is certain that nobody acknowledges anything under it any more, and that none
