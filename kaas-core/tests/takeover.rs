@@ -285,6 +285,25 @@ fn a_segment_that_begins_while_its_leader_is_being_silenced_is_found() {
 }
 
 #[test]
+fn a_seal_that_its_owner_did_not_sync_is_made_durable_by_the_next() {
+    let volume = volume();
+    let (a, b) = (Broker::start(&volume, 1), Broker::start(&volume, 2));
+    volume.plan(|op| (op.kind == OpKind::Sync && op.path.ends_with(".seal")).then_some(Fault::Errno(EIO)));
+    assert!(matches!(a.engine.lead(&a.t, None), Err(LeadError::Storage(_))));
+    volume.no_plan();
+    // The seal can be read, and so it counts.
+    b.revoke(1, &a);
+    assert_eq!(b.lead(), 2);
+    b.send("one").unwrap();
+    drop((a, b));
+    let volume = volume.after_crash(CrashKeep::Nothing);
+    // Whoever comes next need not revoke itself.
+    let c = Broker::start(&volume, 2);
+    assert_eq!(c.lead(), 3);
+    assert_eq!(read_all(&c.t).unwrap(), ["one"]);
+}
+
+#[test]
 fn an_epoch_is_claimed_once() {
     let volume = volume();
     let (a, b) = (Broker::start(&volume, 1), Broker::start(&volume, 2));

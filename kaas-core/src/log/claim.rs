@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::layout::{claim_file, resigned_file, seal_file};
 use crate::mutant::{Mutant, Mutants};
 use crate::state_file::{self, DamagedState};
-use crate::volume::{Volume, VolumeFile, read_exact_at};
+use crate::volume::{Access, Volume, VolumeFile, read_exact_at};
 
 /// Bytes before the end of an epoch that its seal's checksum covers.
 const SEALED_TAIL_BYTES: u64 = 4096;
@@ -131,6 +131,15 @@ pub(crate) fn seal(
 ) -> io::Result<bool> {
     let path = format!("{dir}/{}", seal_file(record.epoch));
     create_durable(volume, dir, &path, record, mutants, mutants.has(Mutant::SealNotSynced))
+}
+
+/// Makes the seal of another's claim durable, by writing it again: a sync covers what was written from here.
+pub(crate) fn secure_seal(volume: &dyn Volume, dir: &str, epoch: i32) -> io::Result<()> {
+    let file = volume.open(&format!("{dir}/{}", seal_file(epoch)), Access::ReadWrite)?;
+    let mut bytes = vec![0; usize::try_from(file.byte_len()?).unwrap_or(usize::MAX)];
+    read_exact_at(&*file, &mut bytes, 0)?;
+    file.write_all_at(&mut [IoSlice::new(&bytes)], 0)?;
+    file.sync_data()
 }
 
 /// Declares the claim of `epoch` void; false when there is a seal already.

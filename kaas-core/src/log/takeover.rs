@@ -20,7 +20,7 @@ use super::sweep::{Found, sweep};
 use crate::error::LeadError;
 use crate::layout::{SegmentFile, SegmentName};
 use crate::mutant::Mutant;
-use crate::volume::{Access, ensure_dir, parent};
+use crate::volume::{Access, Volume, ensure_dir, parent};
 
 /// Who takes over, and what it may ask.
 pub(crate) struct Taker<'a> {
@@ -76,6 +76,9 @@ pub(crate) fn take_over(
     // Somebody else has led meanwhile, and went on after the names were listed, maybe.
     if before.as_ref().map(|(claim, _)| claim.epoch) != silent {
         return Err(LeadError::Lost { epoch });
+    }
+    if let Some((claim, _)) = &before {
+        secure(volume, dir, &names, claim)?;
     }
     let (mut log, seal) = end_of(taker, dir, &names, before, flush_messages)?;
     if !claim::seal(volume, dir, &SealRecord { epoch, nonce, prev: seal }, mutants)? {
@@ -179,6 +182,17 @@ fn silence(taker: &Taker<'_>, dir: &str, claim: &Claim) -> Result<(), LeadError>
         true => Ok(()),
         false => Err(LeadError::NotRevoked { broker_id: claim.broker_id, incarnation }),
     }
+}
+
+/// Makes the seal durable that this epoch's is going to rest on: its owner may have written it and not synced it. Its
+/// name is durable: it was there before the claim of this epoch was, and the directory has been synced with that.
+fn secure(volume: &dyn Volume, dir: &str, names: &[String], before: &Claim) -> io::Result<()> {
+    let has_begun = |name: &String| SegmentName::parse(name).is_some_and(|(name, _)| name.epoch == before.epoch);
+    // Whoever writes under an epoch has made its seal durable.
+    if before.incarnation.is_none() || names.iter().any(has_begun) {
+        return Ok(());
+    }
+    claim::secure_seal(volume, dir, before.epoch)
 }
 
 /// The log as the predecessor leaves it, and its seal.
