@@ -187,7 +187,8 @@ fn silence(taker: &Taker<'_>, dir: &str, claim: &Claim) -> Result<(), LeadError>
 /// Makes the seal durable that this epoch's is going to rest on: its owner may have written it and not synced it. Its
 /// name is durable: it was there before the claim of this epoch was, and the directory has been synced with that.
 fn secure(volume: &dyn Volume, dir: &str, names: &[String], before: &Claim) -> io::Result<()> {
-    let has_begun = |name: &String| SegmentName::parse(name).is_some_and(|(name, _)| name.epoch == before.epoch);
+    let has_begun =
+        |name: &String| SegmentName::parse(name).is_some_and(|(name, _)| name.epoch == before.epoch);
     // Whoever writes under an epoch has made its seal durable.
     if before.incarnation.is_none() || names.iter().any(has_begun) {
         return Ok(());

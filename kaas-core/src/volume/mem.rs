@@ -4,8 +4,6 @@
 //! the changes between the two. A directory does the same with its names. A crash keeps some of the unsynced
 //! changes, by choice of the test: none, all, any subset, or writes torn at sectors.
 
-mod tree;
-
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -14,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use self::tree::{DirChange, DirNode, FileChange, FileNode, Node, ROOT, Random, Tree};
+use super::tree::{DirChange, DirNode, FileChange, FileNode, Node, ROOT, Random, Tree};
 use super::{Access, DirEntry, Volume, VolumeFile};
 
 /// A kind of operation.

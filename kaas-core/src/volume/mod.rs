@@ -7,9 +7,15 @@ mod os;
 
 #[cfg(feature = "test-util")]
 mod mem;
+#[cfg(feature = "test-util")]
+mod nfs;
+#[cfg(feature = "test-util")]
+mod tree;
 
 #[cfg(feature = "test-util")]
 pub use mem::{CrashKeep, Fault, MemVolume, Op, OpKind};
+#[cfg(feature = "test-util")]
+pub use nfs::{Machine, Nfs, NfsFaults, NfsMount};
 pub use os::OsVolume;
 
 use std::fmt;

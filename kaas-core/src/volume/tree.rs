@@ -1,4 +1,4 @@
-//! The files and directories of a volume in memory: what the device holds, what the cache shows, and the
+//! The files and directories of a simulated volume: what the device holds, what the cache shows, and the
 //! changes between them.
 
 use std::collections::BTreeMap;
@@ -203,5 +203,10 @@ impl Random {
 
     pub(super) fn coin(&mut self) -> bool {
         self.next() & 1 == 1
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
     }
 }

@@ -1,0 +1,157 @@
+//! Before and after: the topic is created, and when all is over nothing goes wrong any more, a new broker takes
+//! everything over, and what it finds is held against the history.
+
+use std::sync::Arc;
+
+use kaas_core::error::LeadError;
+use kaas_core::{AppendOptions, Engine, EngineOptions, Partition, TopicSpec};
+
+use super::history::Checked;
+use super::random::Random;
+use super::tasks::{Failed, TOPIC, open, read};
+use super::world::World;
+
+/// The brokers that make and that check, none of those that run.
+const CREATOR: usize = 100;
+const HEIR: usize = 101;
+const SECOND_HEIR: usize = 102;
+
+/// Brokers that may have to be revoked, and epochs that may be lost, before one partition is taken over without faults.
+const TRIES: usize = 20;
+
+pub(crate) fn begin(world: &Arc<World>, partitions: usize) {
+    let (number, engine) = open(world, CREATOR, world.nfs.machine());
+    let engine = engine.expect("an empty volume opens");
+    engine.create_topic(TopicSpec::new(TOPIC, partitions as u32)).expect("a topic is created");
+    engine.close().expect("nothing goes wrong yet");
+    world.state().kill(number);
+}
+
+pub(crate) fn end(world: &Arc<World>, random: &mut Random) -> Checked {
+    let coarse_times = world.state().weather.faults.coarse_times;
+    world.nfs.set_faults(kaas_core::volume::NfsFaults { coarse_times, ..Default::default() });
+    match random.below(4) {
+        0 => world.nfs.settle(),
+        1 => world.nfs.power_cut(),
+        2 => world.nfs.restart_server(),
+        _ => {}
+    }
+    let (engine, partitions) = inherit(world, HEIR)?;
+    let logs = compare(world, &partitions)?;
+    for (index, log) in logs.iter().enumerate() {
+        expect(logs.len() == partitions.len(), || "partitions are missing".to_owned())?;
+        go_on(world, &engine, &partitions[index], index, log.len())?;
+    }
+    // Whatever is still under way arrives now, and means nothing.
+    world.nfs.settle();
+    if random.once_in(2) {
+        world.nfs.power_cut();
+    }
+    let logs = compare_again(world, SECOND_HEIR)?;
+    alone(world, &logs)
+}
+
+/// Takes everything over.
+fn inherit(world: &Arc<World>, broker: usize) -> Result<(Engine, Vec<Arc<Partition>>), String> {
+    let (_, opened) = open(world, broker, world.nfs.machine());
+    let engine = opened.map_err(|error| format!("the heir does not open: {error}"))?;
+    let topic = engine.topics().by_name(TOPIC).ok_or("the topic is lost")?;
+    for partition in &topic.partitions {
+        let mut outcome = engine.lead(partition, None);
+        for _ in 0..TRIES {
+            match outcome {
+                Err(LeadError::NotRevoked { broker_id, incarnation }) => {
+                    engine.revoke(broker_id, incarnation).map_err(|error| error.to_string())?;
+                }
+                Err(LeadError::Lost { .. }) => {}
+                _ => break,
+            }
+            outcome = engine.lead(partition, None);
+        }
+        outcome.map_err(|error| format!("the heir cannot lead partition {}: {error}", partition.index()))?;
+    }
+    let partitions = topic.partitions.iter().map(Arc::clone).collect();
+    Ok((engine, partitions))
+}
+
+fn compare(world: &World, partitions: &[Arc<Partition>]) -> Result<Vec<Vec<String>>, String> {
+    let mut logs = Vec::new();
+    for (index, partition) in partitions.iter().enumerate() {
+        let log = whole_log(partition).map_err(|why| format!("partition {index}: {why}"))?;
+        let ends = world.state().histories[index].ends(&log);
+        ends.map_err(|why| format!("partition {index}, in the end: {why}"))?;
+        logs.push(log);
+    }
+    Ok(logs)
+}
+
+fn compare_again(world: &Arc<World>, broker: usize) -> Result<Vec<Vec<String>>, String> {
+    let (_engine, partitions) = inherit(world, broker)?;
+    compare(world, &partitions)
+}
+
+/// Producers send again what they have no answer for; it goes where it was, or to the end.
+fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, end: usize) -> Checked {
+    let mut end = end as i64;
+    let producers = world.state().producers.len();
+    for producer in 0..producers {
+        loop {
+            let mut state = world.state();
+            let unanswered = &mut state.producers[producer];
+            if unanswered.partition != index || !unanswered.is_idempotent() || !unanswered.has_unanswered() {
+                break;
+            }
+            let Some(ticket) = unanswered.begin(producer, 0).into_iter().next() else { break };
+            let (batch, values) = (unanswered.batch(ticket.batch), unanswered.values(ticket.batch));
+            drop(state);
+            let failed = |error| format!("{ticket:?}, sent again in the end: {error}");
+            let pending = partition.append(batch, AppendOptions::default()).map_err(failed)?;
+            engine.commit();
+            let appended = pending.wait().map_err(failed)?;
+            expect(appended.duplicate || appended.base_offset == end, || {
+                format!("{ticket:?} is at {appended:?}, not {end}")
+            })?;
+            end = end.max(appended.last_offset + 1);
+            let mut state = world.state();
+            state.producers[producer].answered(ticket, true);
+            for (offset, value) in (appended.base_offset..).zip(values) {
+                state.histories[index].told(offset, &value, true)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A broker that has the volume to itself finds the same.
+fn alone(world: &World, logs: &[Vec<String>]) -> Checked {
+    let mount = world.nfs.mount(world.nfs.machine(), |_| {});
+    let engine = EngineOptions::on(Arc::new(mount)).manual_commits();
+    let engine = Engine::open(engine).map_err(|error| format!("a lone broker does not open: {error}"))?;
+    let topic = engine.topics().by_name(TOPIC).ok_or("the topic is lost")?;
+    for (partition, log) in topic.partitions.iter().zip(logs) {
+        let found = whole_log(partition).map_err(|why| format!("a lone broker: {why}"))?;
+        expect(found == *log, || format!("a lone broker finds {} records, not {}", found.len(), log.len()))?;
+    }
+    Ok(())
+}
+
+fn whole_log(partition: &Partition) -> Result<Vec<String>, String> {
+    let mut log = Vec::new();
+    loop {
+        let records = read(partition, log.len() as i64).map_err(|failed| match failed {
+            Failed::Read(error) => error.to_string(),
+            Failed::Bytes(why) => why,
+        })?;
+        if records.is_empty() {
+            return Ok(log);
+        }
+        for (offset, value) in records {
+            expect(offset == log.len() as i64, || format!("offset {offset} where {} should be", log.len()))?;
+            log.push(value);
+        }
+    }
+}
+
+fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}

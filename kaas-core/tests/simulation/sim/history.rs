@@ -1,0 +1,168 @@
+//! What everybody was told, and the rules that it must follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that was told of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Values that may be in the log.
+    sent: BTreeSet<String>,
+    /// What is at an offset, by the word of an acknowledgement or a read.
+    values: BTreeMap<i64, Told>,
+    offsets: BTreeMap<String, i64>,
+    /// Who led under an epoch, and the high watermark that it began with.
+    leaders: BTreeMap<i32, (u64, i64)>,
+    /// The highest high watermark that was shown under an epoch.
+    shown: BTreeMap<i32, i64>,
+}
+
+#[derive(Debug)]
+struct Told {
+    value: String,
+    acknowledged: bool,
+}
+
+/// A rule was broken.
+pub(crate) type Checked = Result<(), String>;
+
+impl History {
+    pub(crate) fn sent(&mut self, value: String) {
+        self.sent.insert(value);
+    }
+
+    /// One offset has one value, and one value one offset, for all and for ever.
+    pub(crate) fn told(&mut self, offset: i64, value: &str, acknowledged: bool) -> Checked {
+        let how = if acknowledged { "acknowledged" } else { "read" };
+        if !self.sent.contains(value) {
+            return Err(format!("{} was {how} at {offset}, and never sent", short(value)));
+        }
+        if let Some(before) = self.offsets.get(value).filter(|before| **before != offset) {
+            return Err(format!("{} was {how} at {offset}, and is at {before} too", short(value)));
+        }
+        let told = Told { value: value.to_owned(), acknowledged };
+        let known = self.values.entry(offset).or_insert(told);
+        if known.value != value {
+            let (value, before) = (short(value), short(&known.value));
+            return Err(format!("{value} was {how} at {offset}, where {before} had been told before"));
+        }
+        known.acknowledged |= acknowledged;
+        self.offsets.insert(value.to_owned(), offset);
+        Ok(())
+    }
+
+    /// An epoch has one leader, which begins behind everything that was told before.
+    pub(crate) fn leads(&mut self, epoch: i32, process: u64, start: i64) -> Checked {
+        if let Some((other, _)) = self.leaders.get(&epoch) {
+            return if *other == process { Ok(()) } else { Err(format!("epoch {epoch} has two leaders")) };
+        }
+        if let Some((later, _)) = self.leaders.range(epoch..).next() {
+            return Err(format!("epoch {epoch} began after epoch {later}"));
+        }
+        let shown = self.shown.values().copied().max().unwrap_or(0);
+        let told = self.values.keys().next_back().map_or(0, |offset| offset + 1);
+        if start < shown.max(told) {
+            return Err(format!("epoch {epoch} began at {start}, told was {told}, shown {shown}"));
+        }
+        self.leaders.insert(epoch, (process, start));
+        Ok(())
+    }
+
+    /// A high watermark never moves back, and never past where a later epoch begins.
+    pub(crate) fn shows(&mut self, epoch: i32, high_watermark: i64) -> Checked {
+        let before = self.shown.entry(epoch).or_default();
+        if high_watermark < *before {
+            return Err(format!("epoch {epoch} showed {before} and then {high_watermark}"));
+        }
+        *before = high_watermark;
+        match self.leaders.range(epoch + 1..).next() {
+            Some((later, (_, start))) if *start < high_watermark => {
+                Err(format!("epoch {epoch} shows {high_watermark}, epoch {later} began at {start}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn epoch_max(&self) -> i32 {
+        self.leaders.keys().next_back().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn shown_max(&self) -> i64 {
+        self.shown.values().copied().max().unwrap_or(0)
+    }
+
+    /// What is in the log when all is over: everything that was told, everything once.
+    pub(crate) fn ends(&mut self, log: &[String]) -> Checked {
+        for (offset, told) in &self.values {
+            let found = usize::try_from(*offset).ok().and_then(|offset| log.get(offset));
+            if found != Some(&told.value) {
+                let how = if told.acknowledged { "acknowledged" } else { "read" };
+                let (value, found) = (short(&told.value), found.map(|found| short(found)));
+                return Err(format!("{value} was {how} at {offset}, where the log has {found:?}"));
+            }
+        }
+        let shown = self.shown_max();
+        if (log.len() as i64) < shown {
+            return Err(format!("the log ends at {}, shown was {shown}", log.len()));
+        }
+        log.iter().enumerate().try_for_each(|(offset, value)| self.told(offset as i64, value, false))
+    }
+}
+
+/// The value without its padding.
+fn short(value: &str) -> &str {
+    value.trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> History {
+        let mut history = History::default();
+        ["a", "b", "c"].into_iter().for_each(|value| history.sent(value.to_owned()));
+        history
+    }
+
+    fn log(values: &[&str]) -> Vec<String> {
+        values.iter().map(|value| (*value).to_owned()).collect()
+    }
+
+    #[test]
+    fn an_honest_history_passes() {
+        let mut history = history();
+        history.leads(1, 7, 0).unwrap();
+        history.told(0, "a", true).unwrap();
+        history.shows(1, 1).unwrap();
+        history.told(0, "a", false).unwrap();
+        history.leads(2, 8, 2).unwrap();
+        history.shows(1, 2).unwrap();
+        history.ends(&log(&["a", "b"])).unwrap();
+    }
+
+    #[test]
+    fn every_broken_rule_is_named() {
+        type Story = fn(&mut History) -> Checked;
+        let stories: [(&str, Story); 11] = [
+            ("never sent", |history| history.told(0, "x", false)),
+            ("is at 0 too", |history| history.told(0, "a", true).and_then(|()| history.told(1, "a", false))),
+            ("told before", |history| history.told(0, "a", true).and_then(|()| history.told(0, "b", true))),
+            ("two leaders", |history| history.leads(1, 7, 0).and_then(|()| history.leads(1, 8, 0))),
+            ("began after", |history| history.leads(2, 7, 0).and_then(|()| history.leads(1, 8, 0))),
+            ("began at 0, told was 1", |history| {
+                history.told(0, "a", true).and_then(|()| history.leads(1, 8, 0))
+            }),
+            ("shown 5", |history| history.shows(1, 5).and_then(|()| history.leads(2, 8, 4))),
+            ("and then 4", |history| history.shows(1, 5).and_then(|()| history.shows(1, 4))),
+            ("shows 5", |history| history.leads(2, 8, 4).and_then(|()| history.shows(1, 5))),
+            ("acknowledged at 1", |history| {
+                history.told(1, "a", true).and_then(|()| history.ends(&log(&["a"])))
+            }),
+            ("the log ends at 0", |history| history.shows(1, 1).and_then(|()| history.ends(&[]))),
+        ];
+        for (expected, story) in stories {
+            let violation = story(&mut history()).unwrap_err();
+            assert!(violation.contains(expected), "{expected}: {violation}");
+        }
+        assert!(history().ends(&log(&["a", "a"])).is_err(), "a value twice");
+    }
+}

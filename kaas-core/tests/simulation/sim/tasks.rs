@@ -1,0 +1,339 @@
+//! What the tasks of a broker do: one serves, one takes partitions over, one reads.
+
+use std::sync::Arc;
+
+use kaas_core::error::{LeadError, OpenError, ReadError};
+use kaas_core::record::read_batch;
+use kaas_core::volume::Machine;
+use kaas_core::{AppendOptions, Engine, EngineOptions, Isolation, LogConfig, Partition, Read, ReadSpec};
+
+use super::world::{Process, World};
+
+pub(crate) const TASKS_PER_BROKER: usize = 3;
+
+/// Which of them takes partitions over.
+pub(crate) const TAKER: usize = 1;
+
+/// The one topic.
+pub(crate) const TOPIC: &str = "t";
+
+/// Tries of one takeover, each after another broker was revoked or an epoch was lost.
+const TAKEOVER_TRIES: usize = 4;
+
+/// Steps that a broker without anything to do lets pass.
+const IDLE_STEPS: u64 = 30;
+
+/// Processes that a broker has left behind and that still run.
+const ZOMBIES_MAX: usize = 2;
+
+pub(crate) fn run(world: &Arc<World>, task: usize) {
+    let broker = task / TASKS_PER_BROKER;
+    match task % TASKS_PER_BROKER {
+        0 => Server { world, broker, machine: world.nfs.machine(), running: None, zombies: Vec::new() }.run(),
+        TAKER => take_over_now_and_then(world, broker),
+        _ => read_now_and_then(world),
+    }
+}
+
+/// Opens a broker's engine as a new process.
+pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64, Result<Engine, OpenError>) {
+    let pace = Arc::downgrade(world);
+    let mount = world.nfs.mount(machine, move |op| {
+        if let Some(world) = pace.upgrade() {
+            world.request(op);
+        }
+    });
+    let identities = Arc::downgrade(world);
+    let clock = world.clock();
+    let mut options = EngineOptions::on(Arc::new(mount.clone()))
+        .broker_id(broker as i32)
+        .shared()
+        .manual_commits()
+        .clock(clock)
+        .identities(move || identities.upgrade().map_or_else(Default::default, |world| world.identity()))
+        .resolve(|_| LogConfig { segment_bytes: 1500, index_interval_bytes: 200, ..LogConfig::default() })
+        .producer_id_expiration_ms(i64::MAX / 4)
+        .checkpoint_bytes(600);
+    if let Some(mutant) = world.mutant {
+        options = options.mutant(mutant);
+    }
+    let mut state = world.state();
+    let number = state.processes.len() as u64;
+    state.processes.push(Process { broker, machine, mount, is_alive: true, engine: None });
+    drop(state);
+    let opened = Engine::open(options);
+    let mut state = world.state();
+    match &opened {
+        Ok(engine) => {
+            let topic = engine.topics().by_name(TOPIC);
+            let partitions = topic.map(|topic| topic.partitions.iter().map(Arc::clone).collect());
+            state.processes[number as usize].engine = Some((engine.clone(), partitions.unwrap_or_default()));
+        }
+        Err(error) => {
+            if state.is_alive(number) && !matches!(error, OpenError::Storage { .. }) {
+                state.note(Err(format!("broker {broker} does not open: {error}")));
+            }
+            state.kill(number);
+        }
+    }
+    (number, opened)
+}
+
+/// The task that opens a broker's engine, appends to it and commits.
+struct Server<'a> {
+    world: &'a Arc<World>,
+    broker: usize,
+    machine: Machine,
+    running: Option<(u64, Engine)>,
+    /// Engines that were replaced without being stopped.
+    zombies: Vec<(u64, Engine)>,
+}
+
+impl Server<'_> {
+    fn run(mut self) {
+        while self.world.rest() {
+            let state = self.world.state();
+            let is_dead = self.running.as_ref().is_some_and(|(number, _)| !state.is_alive(*number));
+            drop(state);
+            if is_dead {
+                self.running = None;
+            }
+            match self.running.take() {
+                None => self.start(),
+                Some((number, engine)) => self.act(number, engine),
+            }
+        }
+    }
+
+    fn start(&mut self) {
+        let mut state = self.world.state();
+        let moves = state.random.once_in(4);
+        state.tally.incarnations += 1;
+        drop(state);
+        if moves {
+            self.machine = self.world.nfs.machine();
+        }
+        let (number, opened) = open(self.world, self.broker, self.machine);
+        self.running = opened.ok().map(|engine| (number, engine));
+    }
+
+    fn act(&mut self, number: u64, engine: Engine) {
+        let mut state = self.world.state();
+        let chance = state.random.below(1000);
+        let replaces = engine.is_fenced() && state.random.once_in(3);
+        drop(state);
+        match chance {
+            _ if replaces => return self.replace(number, engine),
+            0..=1 => return self.replace(number, engine),
+            2..=3 => {
+                _ = engine.close();
+                self.world.state().kill(number);
+                return;
+            }
+            4..=23 => self.resign(&engine),
+            24..=63 => self.stir_zombie(),
+            64..=199 => engine.commit(),
+            200..=949 => self.produce(number, &engine),
+            _ => _ = self.world.sleep(IDLE_STEPS),
+        }
+        self.running = Some((number, engine));
+    }
+
+    /// Goes on with another process; the one before may go on too.
+    fn replace(&mut self, number: u64, engine: Engine) {
+        let mut state = self.world.state();
+        let lives_on = state.random.once_in(2);
+        if lives_on {
+            self.zombies.push((number, engine));
+        } else {
+            state.kill(number);
+        }
+        let buried = (self.zombies.len() > ZOMBIES_MAX).then(|| self.zombies.remove(0));
+        if let Some((number, _)) = &buried {
+            state.kill(*number);
+        }
+        drop(state);
+        drop(buried);
+        self.start();
+    }
+
+    fn stir_zombie(&mut self) {
+        let zombie = self.world.state().random.pick(&self.zombies).map(|(_, engine)| engine.clone());
+        if let Some(engine) = zombie {
+            engine.commit();
+        }
+    }
+
+    fn resign(&self, engine: &Engine) {
+        let topic = engine.topics().by_name(TOPIC);
+        let Some(partition) =
+            topic.and_then(|topic| self.world.state().random.pick(&topic.partitions).cloned())
+        else {
+            return;
+        };
+        if engine.resign(&partition).is_ok() {
+            self.world.state().tally.resignations += 1;
+        }
+    }
+
+    fn produce(&self, number: u64, engine: &Engine) {
+        let Some(topic) = engine.topics().by_name(TOPIC) else { return };
+        let mut state = self.world.state();
+        let gives_up = state.random.once_in(10);
+        let ready: Vec<usize> = (0..state.producers.len())
+            .filter(|index| gives_up || !state.producers[*index].waits())
+            .filter(|index| topic.partitions[state.producers[*index].partition].is_led())
+            .collect();
+        let Some(index) = state.random.pick(&ready).copied() else {
+            drop(state);
+            self.world.sleep(IDLE_STEPS);
+            return;
+        };
+        let chance = state.random.next();
+        let tickets = state.producers[index].begin(index, chance);
+        let partition = &topic.partitions[state.producers[index].partition];
+        let batches: Vec<_> =
+            tickets.into_iter().map(|ticket| (ticket, state.producers[index].batch(ticket.batch))).collect();
+        drop(state);
+        for (ticket, batch) in batches {
+            let outcome = partition.append(batch, AppendOptions::default());
+            if !self.world.state().sent(number, ticket, outcome) {
+                break;
+            }
+        }
+        if !self.world.state().random.once_in(6) {
+            engine.commit();
+        }
+    }
+}
+
+/// A controller that knows nothing: takes any partition from anybody, at any time.
+fn take_over_now_and_then(world: &Arc<World>, broker: usize) {
+    loop {
+        let mut state = world.state();
+        let every = state.weather.takeover_every;
+        let steps = state.random.between(1, every * 2);
+        drop(state);
+        if !world.sleep(steps) {
+            return;
+        }
+        let mut state = world.state();
+        let Some((number, engine, partitions)) = state.any_serving(Some(broker)) else { continue };
+        let index = state.random.below(partitions.len() as u64) as usize;
+        drop(state);
+        take_over(world, number, &engine, &partitions, index);
+    }
+}
+
+fn take_over(world: &Arc<World>, number: u64, engine: &Engine, partitions: &[Arc<Partition>], index: usize) {
+    for _ in 0..TAKEOVER_TRIES {
+        let mut state = world.state();
+        let named = state.random.once_in(8).then(|| state.histories[index].epoch_max() + 1);
+        let was_led = partitions[index].is_led();
+        drop(state);
+        let outcome = engine.lead(&partitions[index], named);
+        let mut state = world.state();
+        if !state.is_alive(number) {
+            return;
+        }
+        state.record(("lead", number, index, format!("{outcome:?}")));
+        match outcome {
+            Ok(epoch) => {
+                if was_led {
+                    return;
+                }
+                state.taken_over();
+                let start = partitions[index].offsets().high_watermark;
+                let checked = state.histories[index].leads(epoch, number, start);
+                state.note(checked.map_err(|why| format!("partition {index}: {why}")));
+                return;
+            }
+            Err(LeadError::NotRevoked { broker_id, incarnation }) => {
+                let gives_up = state.random.once_in(3);
+                drop(state);
+                if gives_up {
+                    return;
+                }
+                if engine.revoke(broker_id, incarnation).is_ok() {
+                    world.state().tally.revocations += 1;
+                }
+            }
+            Err(LeadError::Lost { .. }) => {}
+            Err(LeadError::Offline(offline)) => {
+                state.note(Err(format!("partition {index} of process {number} is offline: {offline}")));
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// A consumer that asks any broker for any offset.
+fn read_now_and_then(world: &Arc<World>) {
+    loop {
+        let steps = world.state().random.between(1, 60);
+        if !world.sleep(steps) {
+            return;
+        }
+        let mut state = world.state();
+        let Some((number, _, partitions)) = state.any_serving(None) else { continue };
+        let index = state.random.below(partitions.len() as u64) as usize;
+        let offset = state.histories[index].shown_max() - state.random.below(20) as i64;
+        drop(state);
+        let outcome = read(&partitions[index], offset.max(0));
+        let mut state = world.state();
+        match outcome {
+            Ok(records) => {
+                state.tally.read += records.len() as u64;
+                state.record(("read", number, &records));
+                records.iter().for_each(|(offset, value)| state.told(index, *offset, value, false));
+            }
+            Err(Failed::Read(ReadError::Damaged { .. } | ReadError::Offline(_))) | Err(Failed::Bytes(_))
+                if !state.is_alive(number) => {}
+            Err(Failed::Read(error @ (ReadError::Damaged { .. } | ReadError::Offline(_)))) => {
+                state.note(Err(format!("partition {index} of process {number}: {error}")));
+            }
+            Err(Failed::Bytes(why)) => {
+                state.note(Err(format!("partition {index} of process {number} served {why}")));
+            }
+            Err(Failed::Read(_)) => {}
+        }
+    }
+}
+
+pub(crate) enum Failed {
+    Read(ReadError),
+    /// What came is not what should have come.
+    Bytes(String),
+}
+
+/// Records from an offset on, as many as one read gives; none at the end.
+pub(crate) fn read(partition: &Partition, offset: i64) -> Result<Vec<(i64, String)>, Failed> {
+    let spec = ReadSpec {
+        offset,
+        bytes_max: 2000,
+        at_least_one_batch: true,
+        isolation: Isolation::ReadUncommitted,
+        blocking: true,
+    };
+    let Read::Data(data) = partition.read(spec).map_err(Failed::Read)? else { return Ok(Vec::new()) };
+    let bytes = data.slice.to_bytes().map_err(|error| Failed::Bytes(error.to_string()))?;
+    let mut records = Vec::new();
+    let mut rest = &bytes[..];
+    while let Some(batch) = read_batch(rest).map_err(|error| Failed::Bytes(error.to_string()))? {
+        let values = batch.records.into_iter().map(|record| record.value.unwrap_or_default());
+        let values = values.map(|value| String::from_utf8_lossy(&value).into_owned());
+        records.extend((batch.header.base_offset..).zip(values));
+        rest = &rest[batch.header.size..];
+        if rest.is_empty() {
+            break;
+        }
+    }
+    if let Some((last, _)) = records.last().filter(|(last, _)| *last >= data.high_watermark) {
+        return Err(Failed::Bytes(format!(
+            "offset {last}, with a high watermark of {}",
+            data.high_watermark
+        )));
+    }
+    Ok(records)
+}
