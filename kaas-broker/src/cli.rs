@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use kaas_broker::config::{BrokerConfig, ConfigError, Layers, explain};
-use kaas_broker::{api_matrix, data_folder, inspect, serve};
+use kaas_broker::{api_matrix, audit, data_folder, inspect, serve};
 
 use crate::telemetry;
 
@@ -32,6 +32,16 @@ enum Command {
     Inspect {
         /// A file `<epoch>-<offset>.log`
         segment: PathBuf,
+    },
+    /// Say what is wrong with a volume, and change nothing; a broker may be running on it
+    ///
+    /// Exit code 0: nothing, or notes; 1: warnings; 2: damage; 3: the volume cannot be read.
+    Audit {
+        /// The directory that `log.dirs` names
+        volume: PathBuf,
+        /// Print an object of JSON a line
+        #[arg(long)]
+        json: bool,
     },
     /// Look up configuration
     #[command(subcommand)]
@@ -68,27 +78,27 @@ impl ConfigArgs {
 }
 
 impl Cli {
-    /// Does what the command says.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    /// Does what the command says; the exit code.
+    pub(crate) fn run(self) -> anyhow::Result<u8> {
         match self.command {
             None => {
                 let mut layers = Layers::load(None, std::env::vars(), &[])?;
                 layers.fall_back("listeners", "PLAINTEXT://127.0.0.1:9092")?;
-                start(layers)
+                start(layers)?;
             }
-            Some(Command::Serve(args)) => start(args.layers()?),
+            Some(Command::Serve(args)) => start(args.layers()?)?,
             Some(Command::Inspect { segment }) => inspect::print(&segment, &mut std::io::stdout().lock())
-                .with_context(|| format!("cannot inspect {}", segment.display())),
+                .with_context(|| format!("cannot inspect {}", segment.display()))?,
+            Some(Command::Audit { volume, json }) => {
+                return Ok(audit::print(&volume, json, &mut std::io::stdout().lock())?);
+            }
             Some(Command::Config(ConfigCommand::Explain { key, config })) => {
                 let text = explain::explain(&key, &config.layers()?).map_err(anyhow::Error::msg)?;
                 print!("{text}");
-                Ok(())
             }
-            Some(Command::ApiMatrix) => {
-                print!("{}", api_matrix::markdown());
-                Ok(())
-            }
+            Some(Command::ApiMatrix) => print!("{}", api_matrix::markdown()),
         }
+        Ok(0)
     }
 }
 

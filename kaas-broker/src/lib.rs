@@ -4,6 +4,7 @@
 
 pub mod api_matrix;
 pub mod apis;
+pub mod audit;
 pub mod banner;
 pub mod broker;
 pub mod config;

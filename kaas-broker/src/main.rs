@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         }
     };
     match cli.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("kaas: {error:#}");
             ExitCode::from(cli::exit_code(&error))

@@ -4,6 +4,8 @@ use uuid::Uuid;
 
 /// The volume's own description: cluster id, volume name and format version.
 pub const VOLUME_FILE: &str = "kaas-volume.json";
+/// Locked by the process that has the volume to itself; says which that is.
+pub const LOCK_FILE: &str = "kaas.lock";
 /// The directory of all topic data.
 pub const TOPICS_DIR: &str = "topics";
 /// The directory of control state.
@@ -20,6 +22,8 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const DELETED_SUFFIX: &str = ".deleted";
 /// Suffix of a compacted segment that is still being written.
 pub const CLEANING_SUFFIX: &str = ".cleaning";
+/// Suffix of a file that is being written and is not yet under its name.
+pub const TMP_SUFFIX: &str = ".tmp";
 /// One JSON file an incarnation of a broker: whether it may still acknowledge.
 pub const BROKERS_DIR: &str = "cluster/brokers";
 
@@ -63,9 +67,25 @@ pub fn seal_file(epoch: i32) -> String {
     format!("{epoch:08x}.seal")
 }
 
+/// The epoch in a seal's file name.
+pub fn parse_seal(name: &str) -> Option<i32> {
+    parse_epoch(name.strip_suffix(".seal")?)
+}
+
 /// Says that the owner of `epoch` has given it up.
 pub fn resigned_file(epoch: i32) -> String {
     format!("{epoch:08x}.resigned")
+}
+
+/// The epoch in the file name of a resignation.
+pub fn parse_resigned(name: &str) -> Option<i32> {
+    parse_epoch(name.strip_suffix(".resigned")?)
+}
+
+/// The number of a block of producer ids, by its file name.
+pub fn parse_producer_ids(name: &str) -> Option<i64> {
+    let number = name.strip_suffix(".json")?;
+    number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok()).flatten()
 }
 
 /// The fsynced-prefix hint that the owner of `epoch` wrote.
@@ -217,6 +237,52 @@ pub fn parse_producers(name: &str) -> Option<(i32, i64)> {
     Some((parse_epoch(epoch)?, parse_offset(offset)?))
 }
 
+/// What a file in a partition's directory is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionFile {
+    /// Who owns the epoch.
+    Claim(i32),
+    /// Where the epoch before it ends.
+    Seal(i32),
+    /// The epoch was given up.
+    Resigned(i32),
+    /// How much is known to be synced, by the owner of the epoch.
+    Checkpoint(i32),
+    /// The producers as of an offset, by the owner of the epoch.
+    Producers(i32, i64),
+    /// The log begins here.
+    Start(i64),
+    /// The log is compacted below this.
+    Clean(i64),
+    /// A segment's.
+    Segment(SegmentName, SegmentFile),
+    /// Left over by something that was interrupted: set aside, or not finished.
+    Leftover,
+}
+
+impl PartitionFile {
+    /// `None` for a name that this format does not know.
+    pub fn parse(name: &str) -> Option<Self> {
+        for suffix in [DELETED_SUFFIX, CLEANING_SUFFIX] {
+            if let Some(original) = name.strip_suffix(suffix) {
+                return SegmentName::parse(original).map(|_| Self::Leftover);
+            }
+        }
+        if let Some(original) = name.strip_suffix(TMP_SUFFIX) {
+            return Self::parse(original).map(|_| Self::Leftover);
+        }
+        SegmentName::parse(name)
+            .map(|(segment, kind)| Self::Segment(segment, kind))
+            .or_else(|| parse_claim(name).map(Self::Claim))
+            .or_else(|| parse_seal(name).map(Self::Seal))
+            .or_else(|| parse_resigned(name).map(Self::Resigned))
+            .or_else(|| parse_checkpoint(name).map(Self::Checkpoint))
+            .or_else(|| parse_producers(name).map(|(epoch, offset)| Self::Producers(epoch, offset)))
+            .or_else(|| parse_start(name).map(Self::Start))
+            .or_else(|| parse_clean(name).map(Self::Clean))
+    }
+}
+
 fn parse_epoch(text: &str) -> Option<i32> {
     i32::try_from(parse_hex(text)?).ok()
 }
@@ -257,6 +323,16 @@ mod tests {
         let incarnation = Uuid::from_u128(5);
         let fence = fence_file(2, &incarnation);
         assert_eq!(parse_fence(&fence[BROKERS_DIR.len() + 1..]), Some((2, incarnation)));
+        let known = |name: String| PartitionFile::parse(&name);
+        assert_eq!(known(seal_file(7)), Some(PartitionFile::Seal(7)));
+        assert_eq!(known(resigned_file(7)), Some(PartitionFile::Resigned(7)));
+        assert_eq!(known(start_file(7, 42)), Some(PartitionFile::Start(42)));
+        assert_eq!(known(format!("{}.tmp", checkpoint_file(7))), Some(PartitionFile::Leftover));
+        assert_eq!(
+            known(format!("{}.deleted", segment.file(SegmentFile::Index))),
+            Some(PartitionFile::Leftover)
+        );
+        assert_eq!(known("notes.deleted".to_owned()), None);
         for foreign in [
             "00000000000000000042.log",
             "1f-42.log",

@@ -39,6 +39,7 @@
 //! The `test-util` feature adds a deterministic in-memory volume that loses what was not synced, a clock that
 //! moves by hand, and switches for seeded bugs.
 
+pub mod audit;
 pub mod error;
 pub mod inspect;
 pub mod layout;

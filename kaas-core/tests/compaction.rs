@@ -3,6 +3,8 @@
 
 #[path = "support/histories.rs"]
 mod histories;
+#[path = "support/sound.rs"]
+mod sound;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,6 +79,7 @@ impl Bench {
 
     fn on(self, volume: MemVolume) -> Self {
         drop(self.engine);
+        assert_eq!(sound::damage(&volume).filter(|_| self.mutant.is_none()), None);
         let mut options = options(&volume, &self.clock, &self.config, self.dedupe_bytes_max);
         if let Some(mutant) = self.mutant {
             options = options.mutant(mutant);

@@ -3,6 +3,8 @@
 
 #[path = "support/histories.rs"]
 mod histories;
+#[path = "support/sound.rs"]
+mod sound;
 
 use std::sync::Arc;
 
@@ -142,6 +144,7 @@ impl Subject {
 
     fn reopen(self, volume: MemVolume) -> Self {
         drop(self.engine);
+        assert_eq!(sound::damage(&volume), None);
         let engine = Engine::open(options(&volume, &self.clock)).unwrap();
         let partition = Arc::clone(&engine.topics().by_name("t").unwrap().partitions[0]);
         Self { volume, engine, partition, clock: self.clock }

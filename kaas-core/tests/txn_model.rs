@@ -3,7 +3,8 @@
 
 #[path = "support/histories.rs"]
 mod histories;
-
+#[path = "support/sound.rs"]
+mod sound;
 #[path = "support/txn.rs"]
 mod txn;
 
@@ -196,6 +197,7 @@ impl Subject {
 
     fn reopen(self, volume: MemVolume) -> Self {
         drop(self.engine);
+        assert_eq!(sound::damage(&volume).filter(|_| self.mutant.is_none()), None);
         let engine = Engine::open(options(&volume, self.mutant)).unwrap();
         let partition = Arc::clone(&engine.topics().by_name("t").unwrap().partitions[0]);
         Self { volume, engine, partition, ..self }

@@ -197,7 +197,8 @@ fn stands(volume: &dyn Volume, broker_id: i32, incarnation: Uuid) -> io::Result<
     }
 }
 
-fn content(broker_id: i32, incarnation: Uuid, revoked: bool) -> io::Result<Vec<u8>> {
+/// The whole content of a fence file that stands, or of one that is revoked.
+pub(crate) fn content(broker_id: i32, incarnation: Uuid, revoked: bool) -> io::Result<Vec<u8>> {
     let mut bytes = state_file::encode(&FenceRecord { broker_id, incarnation, revoked })?;
     let len = if revoked { REVOKED_BYTES } else { STANDING_BYTES };
     bytes.resize(len - 1, b' ');

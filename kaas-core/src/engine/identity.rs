@@ -16,15 +16,15 @@ use crate::volume::{Volume, ensure_dir, replace_file};
 const VOLUME_NAME: &str = "default";
 
 #[derive(Serialize, Deserialize)]
-struct VolumeRecord {
-    format_version: u32,
-    cluster_id: String,
+pub(crate) struct VolumeRecord {
+    pub(crate) format_version: u32,
+    pub(crate) cluster_id: String,
     volume: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ClusterRecord {
-    cluster_id: String,
+pub(crate) struct ClusterRecord {
+    pub(crate) cluster_id: String,
 }
 
 /// The cluster id; on a fresh volume everything that must exist is created.

@@ -3,15 +3,15 @@
 mod background;
 mod commit;
 mod compaction;
-mod fence;
-mod identity;
+pub(crate) mod fence;
+pub(crate) mod identity;
 mod leadership;
 mod options;
-mod producer_ids;
+pub(crate) mod producer_ids;
 mod retention;
 mod session;
 mod sync_pool;
-mod topics;
+pub(crate) mod topics;
 
 pub use compaction::CompactionOptions;
 pub use fence::{Fence, Fenced, SingleNode};

@@ -14,11 +14,11 @@ use crate::config::LogConfig;
 use crate::error::{OpenError, StorageError};
 use crate::ids::TopicName;
 use crate::layout::{
-    DELETED_SUFFIX, TOPIC_METADATA_DIR, TOPICS_DIR, parse_topic_stem, topic_dir, topic_metadata,
+    DELETED_SUFFIX, TMP_SUFFIX, TOPIC_METADATA_DIR, TOPICS_DIR, parse_topic_stem, topic_dir, topic_metadata,
 };
 use crate::log::Partition;
 use crate::state_file::{self, DamagedState};
-use crate::volume::{TMP_SUFFIX, Volume, parent, replace_file};
+use crate::volume::{Volume, parent, replace_file};
 
 /// A topic.
 #[derive(Debug)]

@@ -167,16 +167,27 @@ impl Chain {
         epochs.sort_unstable();
         for epoch in epochs.into_iter().rev().filter(|epoch| self.starts.contains_key(epoch)) {
             let Some(found) = checkpoint::load(volume, dir, epoch)? else { continue };
-            let within = self.seals.get(&epoch).is_none_or(|seal| {
-                found.offset <= seal.offset
-                    && (found.base_offset < seal.base_offset
-                        || (found.base_offset == seal.base_offset && found.position <= seal.position))
-            });
-            if within {
+            if self.covers_checkpoint(&found) {
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+
+    /// Whether a checkpoint speaks of bytes that exist.
+    pub(crate) fn covers_checkpoint(&self, checkpoint: &Checkpoint) -> bool {
+        let Checkpoint { epoch, base_offset, position, offset, .. } = checkpoint;
+        self.starts.contains_key(epoch)
+            && self.seals.get(epoch).is_none_or(|seal| {
+                *offset <= seal.offset
+                    && (*base_offset < seal.base_offset
+                        || (*base_offset == seal.base_offset && *position <= seal.position))
+            })
+    }
+
+    /// The epoch that the record at `offset` is of, by the chain's word.
+    pub(crate) fn epoch_at(&self, offset: i64) -> Option<i32> {
+        self.starts.iter().rev().find(|(_, start)| **start <= offset).map(|(epoch, _)| *epoch)
     }
 
     /// Whether a snapshot that `epoch` wrote as of `offset` speaks of batches that exist.

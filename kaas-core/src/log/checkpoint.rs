@@ -35,10 +35,11 @@ impl Checkpoint {
     }
 }
 
+/// The content of a snapshot's file.
 #[derive(Serialize, Deserialize)]
-struct Snapshot {
-    offset: i64,
-    producers: Producers,
+pub(crate) struct Snapshot {
+    pub(crate) offset: i64,
+    pub(crate) producers: Producers,
 }
 
 /// Writes the producer snapshot (when there are producers) and then the checkpoint that relies on it.

@@ -25,6 +25,17 @@ struct Entry {
     position: u32,
 }
 
+/// An entry of an index, as others see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IndexEntry {
+    /// First offset of a batch.
+    pub offset: i64,
+    /// Where that begins.
+    pub position: u64,
+    /// The greatest timestamp of all batches before it, or -1.
+    pub max_timestamp_before: i64,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Index {
     base_offset: i64,
@@ -56,6 +67,21 @@ impl Index {
     /// The greatest timestamp of the covered batches, or -1.
     pub(crate) fn max_timestamp(&self) -> i64 {
         self.max_timestamp
+    }
+
+    /// The offset behind the covered batches.
+    pub(crate) fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    /// The entry with this number.
+    pub(crate) fn entry(&self, at: usize) -> Option<IndexEntry> {
+        let Entry { relative_offset, position } = *self.entries.get(at)?;
+        Some(IndexEntry {
+            offset: self.base_offset + i64::from(relative_offset),
+            position: u64::from(position),
+            max_timestamp_before: *self.times.get(at)?,
+        })
     }
 
     pub(crate) fn is_full(&self, bytes_max: u32) -> bool {
@@ -175,6 +201,12 @@ pub(super) fn sealed(mut file: Vec<u8>) -> Vec<u8> {
     let crc = crc32c::crc32c(&file);
     file.extend_from_slice(&crc.to_be_bytes());
     file
+}
+
+/// Whether an index file of any kind has its checksum.
+pub(crate) fn is_intact(file: &[u8]) -> bool {
+    let sum = |(content, crc): (&[u8], &[u8; CRC_BYTES])| crc32c::crc32c(content) == u32::from_be_bytes(*crc);
+    file.split_last_chunk::<CRC_BYTES>().is_some_and(sum)
 }
 
 /// The checked content of one file.

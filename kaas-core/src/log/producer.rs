@@ -139,7 +139,8 @@ impl Producer {
         self.kept += 1;
     }
 
-    fn batches(&self) -> &[AppendedBatch] {
+    /// The remembered batches of the current epoch, oldest first.
+    pub(super) fn batches(&self) -> &[AppendedBatch] {
         &self.batches[..usize::from(self.kept).min(BATCHES_KEPT)]
     }
 

@@ -3,6 +3,8 @@
 //! Pure: the caller holds the lock and does the I/O. Each append hands back what it replaced, so that a
 //! failed write can be undone exactly.
 
+mod compare;
+
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};

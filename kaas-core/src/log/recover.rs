@@ -366,6 +366,16 @@ fn has_batch_behind(
     len: u64,
     expected: i64,
 ) -> Result<bool, StorageError> {
+    Ok(next_batch_behind(file, position, len, expected)?.is_some())
+}
+
+/// Where behind `position` the next whole, valid batch with an offset of at least `expected` starts.
+pub(crate) fn next_batch_behind(
+    file: &dyn VolumeFile,
+    position: u64,
+    len: u64,
+    expected: i64,
+) -> Result<Option<u64>, StorageError> {
     let mut at = position + 1;
     while at + BATCH_OVERHEAD as u64 <= len {
         // Windows overlap by one header, so that none is split between two of them.
@@ -380,12 +390,12 @@ fn has_batch_behind(
                 && header.last_offset_delta >= 0
                 && header.size as u64 <= len - begin;
             if plausible && is_valid(file, begin, &header)? {
-                return Ok(true);
+                return Ok(Some(begin));
             }
         }
         at += SEARCH_BYTES + 1;
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn is_valid(file: &dyn VolumeFile, begin: u64, header: &BatchHeader) -> Result<bool, StorageError> {

@@ -18,7 +18,7 @@ use crate::volume::{Access, Volume, VolumeFile, read_file, replace_cache};
 const UNKNOWN: u64 = u64::MAX;
 
 /// The largest index file that is read: ten times Kafka's default for `segment.index.bytes`.
-const INDEX_FILE_BYTES_MAX: u64 = 100 << 20;
+pub(crate) const INDEX_FILE_BYTES_MAX: u64 = 100 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Segment {

@@ -34,6 +34,16 @@ pub struct AbortedTxn {
     pub last_stable: i64,
 }
 
+impl AbortedTxn {
+    /// Whether the batches from `from` on make this of the same transaction. Others may have begun before, too.
+    fn is_as(&self, rebuilt: &Self, from: i64) -> bool {
+        let is_older = self.first_offset < from;
+        let stable = self.last_stable < from || self.last_stable == rebuilt.last_stable;
+        self.producer_id == rebuilt.producer_id
+            && (is_older || (stable && self.first_offset == rebuilt.first_offset))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TxnIndex {
     /// The open transactions: producer id and first offset.
@@ -57,6 +67,27 @@ impl TxnIndex {
     /// The transactions that are open behind what is covered: producer id and first offset.
     pub(crate) fn open(&self) -> impl Iterator<Item = (i64, i64)> {
         self.open.iter().map(|(id, first)| (*id, *first))
+    }
+
+    /// Whether this says the same as what its batches give from `from` on, of all transactions that begin there or
+    /// further on. Of one that began before, `rebuilt` may know the rest, or nothing.
+    pub(crate) fn agrees_with(&self, rebuilt: &Self, from: i64) -> bool {
+        let is_older = |first: Option<&i64>| first.is_some_and(|first| *first < from);
+        let mut ids = self.open.keys().chain(rebuilt.open.keys());
+        let same_open =
+            ids.all(|id| is_older(self.open.get(id)) || self.open.get(id) == rebuilt.open.get(id));
+        // Each marker has its own offset, and they ascend.
+        let with_marker = |index: &Self, last: i64| {
+            let at = index.aborted.binary_search_by_key(&last, |txn| txn.last_offset);
+            at.ok().map(|at| index.aborted[at])
+        };
+        let known =
+            |txn: &AbortedTxn| with_marker(self, txn.last_offset).is_some_and(|mine| mine.is_as(txn, from));
+        let mut newer = self.aborted.iter().filter(|txn| txn.first_offset >= from);
+        self.next_offset == rebuilt.next_offset
+            && same_open
+            && rebuilt.aborted.iter().all(known)
+            && newer.all(|txn| with_marker(rebuilt, txn.last_offset).is_some())
     }
 
     /// Whether every transaction that begins below `offset` is decided in what is covered, or before it.

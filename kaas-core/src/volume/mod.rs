@@ -23,6 +23,8 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use crate::layout::TMP_SUFFIX;
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -138,9 +140,6 @@ fn write_beside(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io::Result<(St
     file.write_all_at(&mut [IoSlice::new(bytes)], 0)?;
     Ok((tmp, file))
 }
-
-/// The suffix of a file that is being written and is not yet under its name.
-pub(crate) const TMP_SUFFIX: &str = ".tmp";
 
 /// The directory part of a path; the root is "".
 pub(crate) fn parent(path: &str) -> &str {

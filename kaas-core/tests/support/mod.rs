@@ -1,6 +1,8 @@
 //! A workload that keeps a history of what it was promised, and the check that the promises were kept.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub(crate) mod sound;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -251,6 +253,7 @@ impl Run {
 /// Opens what a crash left and holds it against the history; then goes on as a client would, crashes again,
 /// and looks once more.
 pub(crate) fn check(volume: &MemVolume, history: &History, mutant: Option<Mutant>) -> Result<(), String> {
+    audited(volume, mutant)?;
     let engine = Engine::open(options(volume, mutant)).map_err(|error| format!("open: {error}"))?;
     let ids: Vec<Uuid> = engine.topics().iter().map(|topic| topic.id).collect();
     for topic in &history.topics {
@@ -295,6 +298,14 @@ pub(crate) fn check(volume: &MemVolume, history: &History, mutant: Option<Mutant
         }
     }
     Ok(())
+}
+
+/// The audit knows nothing of what was promised, and must agree all the same that nothing is damaged.
+fn audited(volume: &MemVolume, mutant: Option<Mutant>) -> Result<(), String> {
+    match sound::damage(volume).filter(|_| mutant.is_none()) {
+        Some(damage) => Err(format!("the audit finds: {damage}")),
+        None => Ok(()),
+    }
 }
 
 /// The outcome of an append that nothing delays; `None` if it never comes.
