@@ -1,5 +1,9 @@
 //! A blocking client of one connection, for tests and campaigns: it sends what it is told and hides nothing.
 
+mod random;
+
+pub use random::Random;
+
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kaas_test_client::Client;
+use kaas_test_client::{Client, Random};
 
 use crate::broker::{Broker, Program};
 use crate::consumer;
 use crate::disk::Disk;
 use crate::ledger::{Ledger, Violation};
 use crate::producer::{Producer, Stopped};
-use crate::random::Random;
 use crate::{PARTITIONS, TOPIC};
 
 /// Producers that write at the same time.

@@ -10,7 +10,24 @@ use crate::power::cut_power;
 /// Size of the filesystem.
 const SIZE_BYTES: u64 = 2 << 30;
 
-/// A mounted ext4 on a loop device; unmounted when dropped.
+/// Which filesystem loses its power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Filesystem {
+    Ext4,
+    Xfs,
+}
+
+impl Filesystem {
+    /// What makes it, without a question.
+    fn mkfs(self) -> (&'static str, [&'static str; 2]) {
+        match self {
+            Filesystem::Ext4 => ("mkfs.ext4", ["-q", "-F"]),
+            Filesystem::Xfs => ("mkfs.xfs", ["-q", "-f"]),
+        }
+    }
+}
+
+/// A mounted filesystem on a loop device; unmounted when dropped.
 pub(crate) struct Disk {
     image: PathBuf,
     mount: PathBuf,
@@ -19,11 +36,12 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Makes and mounts the filesystem below `folder`. Needs root.
-    pub(crate) fn create(folder: &Path) -> anyhow::Result<Disk> {
+    pub(crate) fn create(folder: &Path, filesystem: Filesystem) -> anyhow::Result<Disk> {
         let (image, mount) = (folder.join("disk.img"), folder.join("disk"));
         std::fs::File::create(&image)?.set_len(SIZE_BYTES)?;
         std::fs::create_dir(&mount)?;
-        run("mkfs.ext4", &["-q", "-F", &image.to_string_lossy()])?;
+        let (mkfs, [quiet, force]) = filesystem.mkfs();
+        run(mkfs, &[quiet, force, &image.to_string_lossy()])?;
         let mut disk = Disk { image, mount, mounted: false };
         disk.mount()?;
         Ok(disk)

@@ -8,7 +8,6 @@ mod injected;
 mod ledger;
 mod power;
 mod producer;
-mod random;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use clap::Parser;
 
 use broker::Program;
 use campaign::{Crash, Outcome};
-use disk::Disk;
+use disk::{Disk, Filesystem};
 
 /// The topic of the campaigns.
 const TOPIC: &str = "crash";
@@ -33,9 +32,12 @@ struct Arguments {
     /// How often the process is killed
     #[arg(long, default_value_t = 0)]
     kills: usize,
-    /// How often the power is cut (needs root, a loop device and mkfs.ext4)
+    /// How often the power is cut (needs root, a loop device and mkfs)
     #[arg(long, default_value_t = 0)]
     power_cuts: usize,
+    /// The filesystem whose power is cut
+    #[arg(long, value_enum, default_value_t = Filesystem::Ext4)]
+    filesystem: Filesystem,
     /// How many system calls are struck: each kills the broker, or fails (needs strace)
     #[arg(long, default_value_t = 0)]
     faults: usize,
@@ -80,14 +82,14 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     }
     if arguments.power_cuts > 0 && arguments.mutants.is_empty() {
         let folder = tempfile::tempdir()?;
-        let mut crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        let mut crash = Crash::Power(Box::new(Disk::create(folder.path(), arguments.filesystem)?));
         let outcome = campaign::run(&program(Vec::new()), &mut crash, arguments.power_cuts, seed)?;
         passed &= report("power cuts", &outcome);
         keep_if_broken(arguments, &outcome, folder, crash);
     }
     for mutant in &arguments.mutants {
         let folder = tempfile::tempdir()?;
-        let mut crash = Crash::Power(Box::new(Disk::create(folder.path())?));
+        let mut crash = Crash::Power(Box::new(Disk::create(folder.path(), arguments.filesystem)?));
         let env = vec![("KAAS_MUTANT".to_owned(), mutant.clone())];
         let outcome = campaign::run(&program(env), &mut crash, arguments.power_cuts, seed)?;
         let killed = !outcome.violations.is_empty();

@@ -7,11 +7,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use kaas_core::RecordBatchBuilder;
 use kaas_proto::messages::{InitProducerIdRequest, ProduceRequest};
-use kaas_test_client::{Client, ClientError, produce};
+use kaas_test_client::{Client, ClientError, Random, produce};
 
 use crate::TOPIC;
 use crate::ledger::{Ledger, Value, Violation};
-use crate::random::Random;
 
 /// Batches in flight, as many as Kafka allows an idempotent producer and a broker must remember.
 const IN_FLIGHT_MAX: usize = 5;
