@@ -66,6 +66,7 @@ pub(crate) struct Broker {
     pub(crate) address: SocketAddr,
     /// From the exec to the first answer.
     pub(crate) start: Duration,
+    system: System,
     folder: TempDir,
 }
 
@@ -74,25 +75,38 @@ impl Broker {
     pub(crate) fn start(system: System, programs: &Programs) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("kaas-bench-").tempdir_in(&programs.folder)?;
         let address = free_address()?;
-        let mut command = match system {
-            System::Kafka => kafka(programs, folder.path(), address)?,
-            System::Kaas => kaas(programs, folder.path(), address),
-        };
-        let log = File::create(folder.path().join("broker.log"))?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        if system == System::Kafka {
+            format(programs, folder.path(), address)?;
+        }
         let began = Instant::now();
-        let child = command.spawn().with_context(|| format!("starting {}", system.name()))?;
-        let mut broker = Self { child, address, start: Duration::ZERO, folder };
-        while !wire::answers(address) {
-            if let Some(status) = broker.child.try_wait()? {
-                let log = fs::read_to_string(broker.folder.path().join("broker.log"))?;
-                bail!("{} ended ({status}): {}", system.name(), log.lines().last().unwrap_or_default());
+        let child = spawn(system, programs, folder.path(), address)?;
+        let mut broker = Self { child, address, start: Duration::ZERO, system, folder };
+        broker.wait(began)?;
+        Ok(broker)
+    }
+
+    /// Ends the broker with SIGKILL and starts it again on what it left.
+    pub(crate) fn crash(&mut self, programs: &Programs) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        let began = Instant::now();
+        self.child = spawn(self.system, programs, self.folder.path(), self.address)?;
+        self.wait(began)
+    }
+
+    /// Waits for the first answer.
+    fn wait(&mut self, began: Instant) -> Result<()> {
+        let name = self.system.name();
+        while !wire::answers(self.address) {
+            if let Some(status) = self.child.try_wait()? {
+                let log = fs::read_to_string(self.folder.path().join("broker.log"))?;
+                bail!("{name} ended ({status}): {}", log.lines().last().unwrap_or_default());
             }
-            ensure!(began.elapsed() < START_WAIT, "{} does not answer", system.name());
+            ensure!(began.elapsed() < START_WAIT, "{name} does not answer");
             thread::sleep(ASK_AGAIN_AFTER);
         }
-        broker.start = began.elapsed();
-        Ok(broker)
+        self.start = began.elapsed();
+        Ok(())
     }
 
     /// The process id.
@@ -137,6 +151,16 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
+fn spawn(system: System, programs: &Programs, folder: &Path, address: SocketAddr) -> Result<Child> {
+    let mut command = match system {
+        System::Kafka => kafka(programs, folder),
+        System::Kaas => kaas(programs, folder, address),
+    };
+    let log = File::options().create(true).append(true).open(folder.join("broker.log"))?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().with_context(|| format!("starting {}", system.name()))
+}
+
 fn kaas(programs: &Programs, folder: &Path, address: SocketAddr) -> Command {
     let mut command = Command::new(&programs.kaas);
     command.arg("serve");
@@ -145,11 +169,29 @@ fn kaas(programs: &Programs, folder: &Path, address: SocketAddr) -> Command {
     command
 }
 
-/// A broker that is its own controller, with Kafka's defaults but for what one node needs; formatted here, so that
-/// formatting does not count as starting.
-fn kafka(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<Command> {
+fn properties(folder: &Path) -> PathBuf {
+    folder.join("server.properties")
+}
+
+fn java(programs: &Programs) -> Command {
+    let log4j = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/lib/log4j.properties");
+    let mut command = Command::new("java");
+    command.args(["-cp", &programs.class_path]);
+    command.arg(format!("-Dlog4j.configuration=file:{}", log4j.display()));
+    command
+}
+
+fn kafka(programs: &Programs, folder: &Path) -> Command {
+    let mut command = java(programs);
+    command.args(KAFKA_JVM).arg("kafka.Kafka").arg(properties(folder));
+    command
+}
+
+/// Makes the folder of a broker that is its own controller, with Kafka's defaults but for what one node needs. It does
+/// not count as starting.
+fn format(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<()> {
     let controller = free_address()?;
-    let properties = folder.join("server.properties");
+    let properties = properties(folder);
     let text = format!(
         "process.roles=broker,controller\n\
          node.id=1\n\
@@ -164,20 +206,11 @@ fn kafka(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<Comm
         folder.join("data").display()
     );
     fs::write(&properties, text)?;
-    let log4j = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/lib/log4j.properties");
-    let java = || {
-        let mut command = Command::new("java");
-        command.args(["-cp", &programs.class_path]);
-        command.arg(format!("-Dlog4j.configuration=file:{}", log4j.display()));
-        command
-    };
-    let formatted = java()
+    let formatted = java(programs)
         .args(["-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
         .arg(&properties)
         .output()
         .context("running java")?;
     ensure!(formatted.status.success(), "formatting: {}", String::from_utf8_lossy(&formatted.stderr));
-    let mut command = java();
-    command.args(KAFKA_JVM).arg("kafka.Kafka").arg(&properties);
-    Ok(command)
+    Ok(())
 }

@@ -14,6 +14,7 @@ mod meter;
 mod process;
 mod produce;
 mod report;
+mod restart;
 mod rows;
 mod session;
 mod syncs;
@@ -55,6 +56,17 @@ enum Verb {
     },
     /// Prints the rows.
     Rows,
+    /// Kills both brokers and times how they come back, by size (P22) and with many idle partitions (P24).
+    Restart {
+        /// Sizes of the one partition, in GiB.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 10])]
+        gib: Vec<u64>,
+        /// How many idle partitions.
+        #[arg(long, default_value_t = 10_000)]
+        partitions: i32,
+        #[command(flatten)]
+        run: Run,
+    },
     /// Times the encoding of a Metadata answer about 10,000 partitions.
     Metadata,
 }
@@ -90,6 +102,14 @@ fn main() -> Result<ExitCode> {
         Verb::Only { system, run } => only(&system, &run),
         Verb::Rows => {
             rows::all().iter().for_each(|row| println!("{:7} {:20} {}", row.id, row.metric, row.title));
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Restart { gib, partitions, run } => {
+            let programs = run.programs(true)?;
+            restart::sizes(&programs, &gib)?;
+            if partitions > 0 {
+                restart::partitions(&programs, partitions)?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Verb::Metadata => {

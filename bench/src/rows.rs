@@ -199,6 +199,14 @@ pub(crate) fn all() -> Vec<Row> {
             "requests_per_s",
             Limit::None,
         ),
+        produce(
+            "P7",
+            "durable, 1 KiB, 64 connections, 1,000 partitions",
+            Load { partitions: 1000, ..single(64, 1 << 10, -1) },
+            DURABLE,
+            "requests_per_s",
+            Limit::None,
+        ),
         session("LOADED", "resident memory after the load", "loaded_mib", Limit::None),
     ]
 }
