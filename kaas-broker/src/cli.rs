@@ -28,10 +28,13 @@ pub(crate) struct Cli {
 enum Command {
     /// Start a broker with Kafka's property names
     Serve(ConfigArgs),
-    /// Print the batches and records of a segment file
+    /// Print any file of a volume: a segment's batches and records, an index, a claim, a snapshot
     Inspect {
-        /// A file `<epoch>-<offset>.log`
-        segment: PathBuf,
+        /// The file, under its own name; a `.log` may have any
+        file: PathBuf,
+        /// Print JSON; of a segment an object a batch, without its records
+        #[arg(long)]
+        json: bool,
     },
     /// Say what is wrong with a volume, and change nothing; a broker may be running on it
     ///
@@ -87,8 +90,10 @@ impl Cli {
                 start(layers)?;
             }
             Some(Command::Serve(args)) => start(args.layers()?)?,
-            Some(Command::Inspect { segment }) => inspect::print(&segment, &mut std::io::stdout().lock())
-                .with_context(|| format!("cannot inspect {}", segment.display()))?,
+            Some(Command::Inspect { file, json }) => {
+                inspect::print(&file, json, &mut std::io::stdout().lock())
+                    .with_context(|| format!("cannot inspect {}", file.display()))?
+            }
             Some(Command::Audit { volume, json }) => {
                 return Ok(audit::print(&volume, json, &mut std::io::stdout().lock())?);
             }

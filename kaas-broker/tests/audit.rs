@@ -75,3 +75,40 @@ fn what_is_no_volume_is_not_audited() {
     }
     assert!(!nowhere.exists());
 }
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+fn every_file_of_a_volume_can_be_inspected_and_a_damaged_one_is_an_error() {
+    let broker = Kaas::start();
+    let mut client = broker.connect();
+    client.create_topic("t", 1);
+    client.produce("t", 0, b"value");
+    let (_, folder) = broker.terminate();
+    let mut found = Vec::new();
+    files(folder.path(), &mut found);
+    found.retain(|path| !path.ends_with("kaas.lock"));
+    assert!(found.len() >= 8, "{found:?}");
+    for path in found {
+        let printed = kaas(&["inspect"], &path);
+        assert!(printed.status.success(), "{path:?}: {}", text(&printed.stderr));
+        assert!(!printed.stdout.is_empty(), "{path:?}");
+        let json = kaas(&["inspect", "--json"], &path);
+        text(&json.stdout)
+            .lines()
+            .for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).unwrap()));
+        let mut bytes = std::fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(kaas(&["inspect"], &path).status.code(), Some(1), "{path:?}");
+    }
+    let unknown = folder.path().join("notes.txt");
+    std::fs::write(&unknown, "x").unwrap();
+    let refused = kaas(&["inspect"], &unknown);
+    assert!(text(&refused.stderr).contains("not a name of this format"), "{}", text(&refused.stderr));
+}

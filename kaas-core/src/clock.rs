@@ -1,12 +1,18 @@
 //! The wall clock as a seam: timestamps come from here, never from the system directly.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Wall-clock time in milliseconds; used for timestamps only, never to decide what is durable.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> i64;
+
+    /// Time since an arbitrary moment, for measuring how long something took; it never goes back. A clock that
+    /// does not measure stands still, and so do the statistics.
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The operating system's clock.
@@ -19,6 +25,11 @@ impl Clock for SystemClock {
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Duration::try_from(time).unwrap_or(Duration::ZERO)
     }
 }
 

@@ -1,4 +1,8 @@
-//! Reading a segment file from outside: its batches, their records, and what is wrong with them.
+//! Reading files of a volume from outside: what is in them, and what is wrong with them.
+
+mod file;
+
+pub use file::{Inspected, inspect};
 
 use std::fs::File;
 use std::io;
@@ -29,12 +33,21 @@ impl InspectedBatch {
     }
 }
 
-/// Why the walk stopped before the end of the file.
+/// Why a file cannot be shown, or not to its end.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum InspectError {
     /// The file could not be read.
     #[error(transparent)]
     Storage(#[from] crate::error::StorageError),
+    /// Its name says nothing of this format.
+    #[error("{0:?} is not a name of this format")]
+    NotRecognised(String),
+    /// A state file that cannot be trusted.
+    #[error(transparent)]
+    State(#[from] crate::state_file::DamagedState),
+    /// An index that is short, damaged or of another format.
+    #[error("the index is damaged, or of another format")]
+    Index,
     /// There is no whole, valid batch at this place.
     #[error("byte {position}: {why}")]
     Damaged {

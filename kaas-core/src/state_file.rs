@@ -11,7 +11,7 @@ use std::io;
 use crate::volume::{Volume, read_file};
 
 /// The largest state file that is read into memory.
-const STATE_FILE_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const STATE_FILE_BYTES_MAX: u64 = 256 << 20;
 
 const CRC_KEY: &str = "crc32c";
 

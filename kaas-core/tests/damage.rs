@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kaas_core::record::read_batch;
@@ -60,6 +61,7 @@ fn served(partition: &Partition) -> BTreeMap<i64, Vec<u8>> {
         let mut rest = &bytes[..];
         // The last batch may be cut off; a client, too, takes what is whole.
         while let Some(batch) = read_batch(rest).expect("a damaged batch was served") {
+            assert_eq!(batch.header.leader_epoch, 1, "no checksum covers it, and consumers go by it");
             for record in batch.records {
                 found.insert(record.offset, record.value.unwrap_or_default().to_vec());
                 offset = offset.max(record.offset + 1);
@@ -140,6 +142,34 @@ fn damage_in_one_batch_costs_its_neighbourhood_and_no_more() {
         fs::write(path, bytes).unwrap();
     });
     assert_eq!(missing, 1);
+}
+
+#[test]
+fn damage_is_quarantined_counted_once_and_cuts_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
+    let log =
+        files(dir.path()).into_iter().find(|path| path.extension().is_some_and(|e| e == "log")).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    let at = bytes.windows(20).position(|bytes| bytes == &value(3)[..20]).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let engine = Engine::open(options(dir.path())).unwrap();
+    let partition = Arc::clone(&engine.topics().by_name("t").unwrap().partitions[0]);
+    assert_eq!(engine.stats().damaged_ranges, 0, "nobody has read it");
+    for _ in 0..3 {
+        assert_eq!(served(&partition).len() as i64, RECORDS - 1);
+    }
+    assert_eq!(engine.stats().damaged_ranges, 1);
+    let [range] = &partition.damaged_ranges()[..] else { panic!("{:?}", partition.damaged_ranges()) };
+    assert!(dir.path().join(&range.segment) == log && range.position < at as u64);
+    // The log goes on behind it, and the file is as it was.
+    let batch = RecordBatchBuilder::new().push(None, Some(&value(RECORDS)), 2000).build();
+    let appended = partition.append(batch, AppendOptions::default()).unwrap().wait().unwrap();
+    assert_eq!(appended.base_offset, RECORDS);
+    assert_eq!(engine.stats().commits.count(), 1);
+    engine.close().unwrap();
+    assert_eq!(fs::read(&log).unwrap(), bytes);
 }
 
 #[test]

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::fence::{Fence, Fenced};
+use super::stats::Counters;
 use super::sync_pool::SyncPool;
+use crate::clock::Clock;
 use crate::error::{AppendError, CloseError, StorageError};
 use crate::log::{Group, NewEpoch, Partition, WriteContext, Writer, Written};
 use crate::mutant::{Mutant, Mutants};
@@ -133,6 +136,7 @@ pub(crate) struct Committer {
     pub(crate) context: WriteContext,
     pub(crate) fence: Arc<dyn Fence>,
     pub(crate) pool: SyncPool,
+    measure: Measure,
     pub(crate) slots: BTreeMap<u64, Slot>,
     /// Groups that the pool is syncing.
     in_flight: usize,
@@ -149,6 +153,14 @@ pub(crate) struct Slot {
     partition: Arc<Partition>,
     /// Written, and being synced by the pool.
     in_flight: Option<Group>,
+    /// When its last group was written.
+    written: Duration,
+}
+
+/// Where the loop notes how long commits take.
+pub(crate) struct Measure {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// What remains to be done after a batch of events.
@@ -165,12 +177,14 @@ impl Committer {
         context: WriteContext,
         fence: Arc<dyn Fence>,
         pool: SyncPool,
+        measure: Measure,
     ) -> Self {
         Self {
             queue,
             context,
             fence,
             pool,
+            measure,
             slots: BTreeMap::new(),
             in_flight: 0,
             again: Vec::new(),
@@ -224,7 +238,7 @@ impl Committer {
             match event {
                 Event::Dirty(key) => cycle.dirty.push(key),
                 Event::Add(partition) => {
-                    let slot = Slot { partition, in_flight: None };
+                    let slot = Slot { partition, in_flight: None, written: Duration::ZERO };
                     self.slots.insert(slot.partition.key(), slot);
                 }
                 Event::Synced(key, result) => cycle.synced.push((key, result)),
@@ -256,7 +270,12 @@ impl Committer {
         let mut again = Vec::new();
         let mut ready = Vec::new();
         let mut to_sync = Vec::new();
+        let began = if cycle.dirty.is_empty() { Duration::ZERO } else { self.measure.clock.monotonic() };
         for key in cycle.dirty {
+            // A partition with a group in flight has nothing to write before that has been released.
+            if let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.in_flight.is_none()) {
+                slot.written = began;
+            }
             match self.write(key) {
                 Some(Written { group, sync: None }) => ready.push((key, group)),
                 Some(Written { group, sync: Some(file) }) => to_sync.push((key, group, file)),
@@ -386,12 +405,14 @@ impl Committer {
         if fence.is_err() {
             self.stop_leading();
         }
+        let now = self.measure.clock.monotonic();
         for (key, group) in groups {
             let Some(slot) = self.slots.get_mut(&key) else { continue };
             if fence.is_err() {
                 slot.partition.fail_pending(Some(group), &AppendError::Fenced);
                 continue;
             }
+            self.measure.counters.committed(now.saturating_sub(slot.written));
             if slot.partition.publish(group) {
                 again.push(key);
             }

@@ -10,6 +10,7 @@ mod options;
 pub(crate) mod producer_ids;
 mod retention;
 mod session;
+pub(crate) mod stats;
 mod sync_pool;
 pub(crate) mod topics;
 
@@ -17,6 +18,7 @@ pub use compaction::CompactionOptions;
 pub use fence::{Fence, Fenced, SingleNode};
 pub use options::{EngineOptions, ResolveConfig};
 pub use session::{BootClock, Session, SystemBootClock};
+pub use stats::{EngineStats, Histogram};
 pub use topics::{Topic, Topics};
 
 pub(crate) use commit::CommitQueue;
@@ -32,11 +34,12 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use self::background::Background;
-use self::commit::{Committer, Event, ManualLoop};
+use self::commit::{Committer, Event, ManualLoop, Measure};
 use self::compaction::Compaction;
 use self::fence::{FenceFile, Gate};
 use self::producer_ids::ProducerIds;
 use self::retention::Retention;
+use self::stats::Counters;
 use self::sync_pool::SyncPool;
 use self::topics::TopicRecord;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
@@ -79,6 +82,7 @@ struct Inner {
     incarnation: Uuid,
     gate: Arc<Gate>,
     topics: Arc<ArcSwap<Topics>>,
+    counters: Arc<Counters>,
     /// One change of the topics at a time.
     admin: Mutex<()>,
     producer_ids: ProducerIds,
@@ -122,7 +126,9 @@ impl Engine {
         };
         let pool = SyncPool::new(options.sync_parallelism, options.mutants);
         let fence: Arc<dyn Fence> = Arc::clone(&gate) as _;
-        let committer = Committer::new(Arc::clone(&queue), context, fence, pool);
+        let counters = Arc::<Counters>::default();
+        let measures = Measure { clock: Arc::clone(&options.clock), counters: Arc::clone(&counters) };
+        let committer = Committer::new(Arc::clone(&queue), context, fence, pool, measures);
         let manual = Arc::new(ManualLoop::default());
         let topics: Arc<ArcSwap<Topics>> = Arc::default();
         let retention = Arc::new(Retention {
@@ -146,6 +152,7 @@ impl Engine {
             incarnation,
             gate,
             topics,
+            counters,
             admin: Mutex::new(()),
             producer_ids: ProducerIds::default(),
             queue,
@@ -257,6 +264,11 @@ impl Engine {
     /// thread does the same at its [pace](CompactionOptions). What fails is logged and tried again by the next pass. Blocks.
     pub fn compact(&self) {
         self.inner.compaction.pass(&|_| true);
+    }
+
+    /// What has been counted since the engine was opened. Cheap; the numbers are each right, and not of one moment.
+    pub fn stats(&self) -> EngineStats {
+        self.inner.counters.snapshot()
     }
 
     /// A producer id that was never given out before, on this volume. May block.
@@ -380,6 +392,7 @@ impl Inner {
                 fence: Arc::clone(&self.gate) as _,
                 mutants: self.options.mutants,
                 queue: Arc::clone(&self.queue),
+                counters: Arc::clone(&self.counters),
                 producer_expiration_ms: self.options.producer_id_expiration_ms,
                 log,
             }))

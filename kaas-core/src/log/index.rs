@@ -174,26 +174,50 @@ impl Index {
         times: &[u8],
         unchecked: bool,
     ) -> Option<Self> {
-        let mut index = Fields::new(index, INDEX_MAGIC, unchecked)?;
-        let mut times = Fields::new(times, TIME_MAGIC, unchecked)?;
-        let covered = u64::from_be_bytes(index.take()?);
-        let next_offset = i64::from_be_bytes(index.take()?);
-        let max_timestamp = i64::from_be_bytes(index.take()?);
-        let count = u32::from_be_bytes(index.take()?) as usize;
-        let same = u32::from_be_bytes(times.take()?) as usize == count;
-        if !same || index.left() != count.checked_mul(8)? || times.left() != count.checked_mul(8)? {
-            return None;
-        }
-        let mut decoded =
-            Self { base_offset, entries: vec![], times: vec![], covered, next_offset, max_timestamp };
-        for _ in 0..count {
-            let relative_offset = u32::from_be_bytes(index.take()?);
-            let position = u32::from_be_bytes(index.take()?);
-            decoded.entries.push(Entry { relative_offset, position });
-            decoded.times.push(i64::from_be_bytes(times.take()?));
-        }
+        let StoredIndex { covered, next_offset, max_timestamp, entries } = read_index(index, unchecked)?;
+        let times = read_times(times, unchecked).filter(|times| times.len() == entries.len())?;
+        let entries = entries
+            .into_iter()
+            .map(|(relative_offset, position)| Entry { relative_offset, position })
+            .collect();
+        let decoded = Self { base_offset, entries, times, covered, next_offset, max_timestamp };
         (covered <= end).then_some(decoded)
     }
+}
+
+/// What is in a `.index` file.
+pub(crate) struct StoredIndex {
+    pub(crate) covered: u64,
+    pub(crate) next_offset: i64,
+    pub(crate) max_timestamp: i64,
+    /// Offsets, counted from the segment's first, and positions.
+    pub(crate) entries: Vec<(u32, u32)>,
+}
+
+pub(crate) fn read_index(file: &[u8], unchecked: bool) -> Option<StoredIndex> {
+    let mut fields = Fields::new(file, INDEX_MAGIC, unchecked)?;
+    let covered = u64::from_be_bytes(fields.take()?);
+    let next_offset = i64::from_be_bytes(fields.take()?);
+    let max_timestamp = i64::from_be_bytes(fields.take()?);
+    let count = u32::from_be_bytes(fields.take()?) as usize;
+    if fields.left() != count.checked_mul(8)? {
+        return None;
+    }
+    let mut entries = Vec::with_capacity(count);
+    for _ in 0..count {
+        entries.push((u32::from_be_bytes(fields.take()?), u32::from_be_bytes(fields.take()?)));
+    }
+    Some(StoredIndex { covered, next_offset, max_timestamp, entries })
+}
+
+/// What is in a `.timeindex` file: the greatest timestamp before each entry of the index.
+pub(crate) fn read_times(file: &[u8], unchecked: bool) -> Option<Vec<i64>> {
+    let mut fields = Fields::new(file, TIME_MAGIC, unchecked)?;
+    let count = u32::from_be_bytes(fields.take()?) as usize;
+    if fields.left() != count.checked_mul(8)? {
+        return None;
+    }
+    (0..count).map(|_| Some(i64::from_be_bytes(fields.take()?))).collect()
 }
 
 /// The content of an index file, with its checksum.

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::append::{AppendOptions, Appended, Group, Offsets, Origin, PendingAppend, PendingBatch};
 use super::producers::{ActiveProducer, Expiry, Producers};
+use super::quarantine::{DamagedRange, Quarantine};
 use super::recover::Recovered;
 use super::segment::Segment;
 use super::state::{State, Status};
@@ -21,6 +22,7 @@ use super::wake::{Wake, wake_all};
 use super::writer::{Writer, Written};
 use crate::clock::Clock;
 use crate::config::{FLUSH_NEVER, LogConfig};
+use crate::engine::stats::Counters;
 use crate::engine::{CommitQueue, Fence};
 use crate::error::{AppendError, Offline, ReadError};
 use crate::mutant::Mutants;
@@ -39,6 +41,9 @@ pub struct Partition {
     pub(super) fence: Arc<dyn Fence>,
     pub(super) mutants: Mutants,
     queue: Arc<CommitQueue>,
+    counters: Arc<Counters>,
+    /// Damaged places that a read has met.
+    quarantine: Mutex<Quarantine>,
     producer_expiration_ms: i64,
     /// Owned by whoever commits what is pending. Only the commit loop ever waits for it, and only when it closes the
     /// log, for one write; a thread that commits its own append tries. Locked before `state`.
@@ -66,6 +71,7 @@ pub(crate) struct PartitionParts {
     pub(crate) fence: Arc<dyn Fence>,
     pub(crate) mutants: Mutants,
     pub(crate) queue: Arc<CommitQueue>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) producer_expiration_ms: i64,
     pub(crate) log: Opened,
 }
@@ -239,10 +245,26 @@ impl Partition {
             fence: parts.fence,
             mutants: parts.mutants,
             queue: parts.queue,
+            counters: parts.counters,
+            quarantine: Mutex::default(),
             producer_expiration_ms: parts.producer_expiration_ms,
             writer: Mutex::new(seed.map(Writer::new)),
             state: Mutex::new(state),
         }
+    }
+
+    /// Notes what a read has met, if it is damage.
+    pub(super) fn noted(&self, error: ReadError) -> ReadError {
+        if self.quarantine.lock().meets(&error) {
+            self.counters.damaged_range();
+            tracing::error!(partition = %self.dir, %error, "damaged: refused to every reader");
+        }
+        error
+    }
+
+    /// The damaged places that reads have met so far, by segment and position. What lies around them is served.
+    pub fn damaged_ranges(&self) -> Vec<DamagedRange> {
+        self.quarantine.lock().ranges()
     }
 
     pub(crate) fn key(&self) -> u64 {

@@ -187,7 +187,7 @@ impl Partition {
             match self.try_read(&spec) {
                 Ok(data) => return Ok(Read::Data(data)),
                 Err(Stop::WouldBlock) => return Ok(Read::WouldBlock),
-                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Error(error)) => return Err(self.noted(error)),
                 // The log begins further up now: look again.
                 Err(Stop::Removed) => {}
             }

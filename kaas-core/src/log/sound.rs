@@ -65,7 +65,9 @@ impl Partition {
         }
         let (from, offset) = self.with_index(segment, file, end, true, |index| index.anchor(position))?;
         // Damage between the anchor and the range only means that the first offset is taken as it is.
-        let mut before = Walk::new(Scanner::new(file, from, end, true), offset);
+        // Compaction keeps the batches of many leaders; else all are of the one who wrote the segment.
+        let leader = segment.name().cleaned.is_none().then_some(segment.name().epoch);
+        let mut before = Walk::new(Scanner::new(file, from, end, true), offset, leader);
         let expected = match before.to(position) {
             // An index that was made from a log with a flipped offset has it too: no anchor for the batch itself.
             Ok(()) if before.last.is_some() && before.scanner.position() == position => before.expected,
@@ -73,7 +75,7 @@ impl Partition {
             Ok(()) | Err(_) => segment.base_offset(),
         };
         let limit = place.next.unwrap_or_else(|| self.offsets().high_watermark);
-        let mut walk = Walk::new(Scanner::new(file, position, end, true), expected);
+        let mut walk = Walk::new(Scanner::new(file, position, end, true), expected, leader);
         let sound_to = match walk.to(position + len).and_then(|()| walk.confirm(limit)) {
             Ok(()) => walk.scanner.position(),
             Err(ScanError::Bad { position: at, .. }) if at > position => at,
@@ -84,19 +86,22 @@ impl Partition {
     }
 }
 
-/// A walk that checks what it passes: checksums, and that offsets, which no checksum covers, follow each other. A gap
+/// A walk that checks what it passes: checksums, and what no checksum covers: that offsets follow each other, and who wrote
+/// the batches. A gap
 /// may be compaction's; it is a flipped bit if what comes behind it begins too early.
 struct Walk<'a> {
     scanner: Scanner<'a>,
     /// The lowest offset that may come next.
     expected: i64,
+    /// Who wrote all of it, if one did.
+    leader: Option<i32>,
     /// Where the last batch began, and whether there was a gap before it.
     last: Option<(u64, bool)>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(scanner: Scanner<'a>, expected: i64) -> Self {
-        Self { scanner, expected, last: None }
+    fn new(scanner: Scanner<'a>, expected: i64, leader: Option<i32>) -> Self {
+        Self { scanner, expected, leader, last: None }
     }
 
     /// Goes on to the first boundary of batches at or behind `aim`.
@@ -125,6 +130,10 @@ impl<'a> Walk<'a> {
         if header.base_offset < self.expected || header.last_offset_delta < 0 {
             let before = self.last.filter(|(_, gap)| *gap).map(|(before, _)| before);
             return Err(self.out_of_place(before.unwrap_or(at)));
+        }
+        if self.leader.is_some_and(|leader| header.leader_epoch != leader) {
+            let why = format!("leader epoch {} in another's segment", header.leader_epoch);
+            return Err(ScanError::Bad { position: at, why });
         }
         self.last = Some((at, header.base_offset > self.expected));
         self.expected = header.next_offset();

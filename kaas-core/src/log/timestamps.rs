@@ -148,7 +148,7 @@ impl Partition {
                         state.segments.first().map(|first| first.base_offset().max(offset))
                     })?;
                 }
-                Err(stop) => return Err(stop.into_error()),
+                Err(stop) => return Err(self.noted(stop.into_error())),
             }
         }
         Ok(())

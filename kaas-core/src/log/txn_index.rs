@@ -64,6 +64,16 @@ impl TxnIndex {
         self.covered
     }
 
+    /// The offset behind the covered batches.
+    pub(crate) fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    /// The aborted transactions, in the order of their markers.
+    pub(crate) fn aborted(&self) -> &[AbortedTxn] {
+        &self.aborted
+    }
+
     /// The transactions that are open behind what is covered: producer id and first offset.
     pub(crate) fn open(&self) -> impl Iterator<Item = (i64, i64)> {
         self.open.iter().map(|(id, first)| (*id, *first))
