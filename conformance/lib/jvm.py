@@ -9,6 +9,7 @@ TOOL_CLASSES = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
