@@ -33,6 +33,10 @@ pub enum Mutant {
     SealNotSynced,
     /// A takeover goes on under the epoch that it found.
     EpochReused,
+    /// A takeover syncs the tail of the log that it found, and does not write it again.
+    TailNotRewritten,
+    /// A takeover rests on a seal that nobody may have synced.
+    SealNotSecured,
 }
 
 /// The seeded bugs of one engine: none, unless a test asked for one.

@@ -3,11 +3,12 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use kaas_core::error::{AppendError, LeadError, ReadError};
-use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind, Volume};
+use kaas_core::volume::{CrashKeep, Fault, MemVolume, Nfs, NfsMount, Op, OpKind, Volume};
 use kaas_core::{
     AppendOptions, Engine, EngineOptions, Isolation, Partition, PendingAppend, ReadSpec, RecordBatchBuilder,
     Session, SystemBootClock, TopicSpec,
@@ -462,4 +463,76 @@ fn an_engine_without_threads_commits_when_it_is_told_to() {
     a.engine.resign(&a.t).unwrap();
     a.engine.close().unwrap();
     assert!(matches!(a.engine.resign(&a.t), Err(LeadError::NotLeader | LeadError::Closed)));
+}
+
+/// A broker of its own machine, without threads; `pace` is called before every request.
+fn mounted(nfs: &Nfs, broker_id: i32, pace: impl Fn(&NfsMount, &Op) + Send + Sync + 'static) -> Broker {
+    let own: Arc<OnceLock<NfsMount>> = Arc::default();
+    let paced = Arc::clone(&own);
+    let mount = nfs.mount(nfs.machine(), move |op| pace(paced.get().unwrap(), op));
+    own.set(mount.clone()).unwrap();
+    let engine = EngineOptions::on(Arc::new(mount)).broker_id(broker_id).shared().manual_commits();
+    let engine = Engine::open(engine).unwrap();
+    let t = support::partition(&engine, "t")
+        .unwrap_or_else(|| Arc::clone(&engine.create_topic(TopicSpec::new("t", 1)).unwrap().partitions[0]));
+    Broker { engine, t }
+}
+
+fn commit(broker: &Broker, value: &str) -> Result<i64, AppendError> {
+    let pending = start(&broker.t, value)?;
+    broker.engine.commit();
+    pending.wait().map(|appended| appended.base_offset)
+}
+
+/// The first broker dies where it would sync a file for the n-th time, and the server restarts before the second's n-th
+/// request. What the second served is there for the third. False when there were not so many requests.
+fn takes_over_from_the_dead(seed: u64, dies_at: (&'static str, u64), restarts_at: u64) -> bool {
+    let nfs = Nfs::new(seed);
+    let syncs = AtomicU64::new(0);
+    let a = mounted(&nfs, 1, move |mount, op| {
+        let (suffix, number) = dies_at;
+        let dies = op.kind == OpKind::Sync && op.path.ends_with(suffix);
+        if dies && syncs.fetch_add(1, Ordering::SeqCst) == number {
+            mount.kill();
+        }
+    });
+    if a.engine.lead(&a.t, None).is_ok() {
+        commit(&a, "one").unwrap();
+        commit(&a, "two").unwrap_err();
+    }
+    let (requests, server) = (Arc::new(AtomicU64::new(0)), nfs.clone());
+    let counted = Arc::clone(&requests);
+    let b = mounted(&nfs, 2, move |_, _| {
+        if counted.fetch_add(1, Ordering::SeqCst) == restarts_at {
+            server.restart_server();
+        }
+    });
+    b.revoke(1, &a);
+    let mut outcome = b.engine.lead(&b.t, None);
+    // What it had looked at is gone: it looks again.
+    if matches!(outcome, Err(LeadError::Lost { .. } | LeadError::Storage(_))) {
+        outcome = b.engine.lead(&b.t, None);
+    }
+    outcome.unwrap_or_else(|error| panic!("{dies_at:?} {seed} {restarts_at}: {error}"));
+    commit(&b, "three").unwrap();
+    let served = read_all(&b.t).unwrap_or_else(|error| panic!("{dies_at:?} {seed} {restarts_at}: {error}"));
+    nfs.restart_server();
+    let c = mounted(&nfs, 3, |_, _| {});
+    c.revoke(2, &b);
+    c.lead();
+    assert_eq!(read_all(&c.t).unwrap(), served, "{dies_at:?} {seed} {restarts_at}");
+    requests.load(Ordering::SeqCst) > restarts_at
+}
+
+#[test]
+fn the_server_may_restart_before_any_request_of_a_takeover() {
+    for dies_at in [(".seal", 0), (".log", 1)] {
+        for seed in 0..3 {
+            let mut restarts_at = 0;
+            while takes_over_from_the_dead(seed, dies_at, restarts_at) {
+                restarts_at += 1;
+            }
+            assert!(restarts_at > 30, "{restarts_at} requests");
+        }
+    }
 }

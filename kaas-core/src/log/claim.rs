@@ -133,13 +133,19 @@ pub(crate) fn seal(
     create_durable(volume, dir, &path, record, mutants, mutants.has(Mutant::SealNotSynced))
 }
 
-/// Makes the seal of another's claim durable, by writing it again: a sync covers what was written from here.
-pub(crate) fn secure_seal(volume: &dyn Volume, dir: &str, epoch: i32) -> io::Result<()> {
-    let file = volume.open(&format!("{dir}/{}", seal_file(epoch)), Access::ReadWrite)?;
+/// Makes the seal of another's claim durable, by writing it again: a sync covers what was written from here. False when
+/// the file does not say any more what was read from it: nobody had synced it, and its server has restarted.
+pub(crate) fn secure_seal(volume: &dyn Volume, dir: &str, seal: &SealRecord) -> io::Result<bool> {
+    let path = format!("{dir}/{}", seal_file(seal.epoch));
+    let file = volume.open(&path, Access::ReadWrite)?;
     let mut bytes = vec![0; usize::try_from(file.byte_len()?).unwrap_or(usize::MAX)];
     read_exact_at(&*file, &mut bytes, 0)?;
+    if state_file::decode::<SealRecord>(&path, &bytes).ok().as_ref() != Some(seal) {
+        return Ok(false);
+    }
     file.write_all_at(&mut [IoSlice::new(&bytes)], 0)?;
-    file.sync_data()
+    file.sync_data()?;
+    Ok(true)
 }
 
 /// Declares the claim of `epoch` void; false when there is a seal already.

@@ -231,15 +231,20 @@ impl Recovery<'_> {
         // The page cache may show bytes that a failed sync never wrote: look at the device.
         file.drop_cache()?;
         let mut expected = offset;
+        let writes_again = self.tail == Tail::Seal && !self.context.mutants.has(Mutant::TailNotRewritten);
+        let mut again = Rewriter { file, at: from, bytes: Vec::new() };
         let mut scanner = Scanner::new(file, from, len, true);
         let bad = loop {
             let before = scanner.position();
             match scanner.next_batch() {
                 Ok(None) => break None,
-                Ok(Some((_, header, _)))
+                Ok(Some((_, header, bytes)))
                     if header.base_offset == expected && header.last_offset_delta >= 0 =>
                 {
                     expected = header.next_offset();
+                    if writes_again {
+                        again.push(bytes)?;
+                    }
                 }
                 Ok(Some(_)) => break Some((before, "its offset does not follow".to_owned())),
                 Err(ScanError::Bad { position, why }) => break Some((position, why)),
@@ -266,9 +271,7 @@ impl Recovery<'_> {
                 position
             }
         };
-        if self.tail == Tail::Seal {
-            write_again(file, from, end)?;
-        }
+        again.flush()?;
         file.sync_data()?;
         Ok((end, expected))
     }
@@ -345,18 +348,29 @@ impl Recovery<'_> {
     }
 }
 
-/// Writes the same bytes in place. They may have come from a writer on another machine that died before it made them
-/// durable, and a sync from here covers on a network file system only what was written from here.
-fn write_again(file: &dyn VolumeFile, from: u64, end: u64) -> Result<(), StorageError> {
-    let mut at = from;
-    while at < end {
-        let size = (end - at).min(SEARCH_BYTES);
-        let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
-        read_exact_at(file, &mut bytes, at)?;
-        file.write_all_at(&mut [IoSlice::new(&bytes)], at)?;
-        at += size;
+/// Writes what was verified again, where it is. It may have come from a writer on another machine that died before it
+/// made it durable, and a sync from here covers on a network file system only what was written from here. The bytes are
+/// those that were looked at: the file may show others by now, if its server has restarted.
+struct Rewriter<'a> {
+    file: &'a dyn VolumeFile,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Rewriter<'_> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() as u64 >= SEARCH_BYTES { self.flush() } else { Ok(()) }
     }
-    Ok(())
+
+    fn flush(&mut self) -> Result<(), StorageError> {
+        if !self.bytes.is_empty() {
+            self.file.write_all_at(&mut [IoSlice::new(&self.bytes)], self.at)?;
+        }
+        self.at += self.bytes.len() as u64;
+        self.bytes.clear();
+        Ok(())
+    }
 }
 
 /// Whether a whole, valid batch with an offset of at least `expected` starts anywhere behind `position`.

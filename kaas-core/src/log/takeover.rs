@@ -77,8 +77,11 @@ pub(crate) fn take_over(
     if before.as_ref().map(|(claim, _)| claim.epoch) != silent {
         return Err(LeadError::Lost { epoch });
     }
-    if let Some((claim, _)) = &before {
-        secure(volume, dir, &names, claim)?;
+    if let Some((claim, prev)) = &before
+        && !mutants.has(Mutant::SealNotSecured)
+        && !secure(volume, dir, &names, claim, *prev)?
+    {
+        return Err(LeadError::Lost { epoch });
     }
     let (mut log, seal) = end_of(taker, dir, &names, before, flush_messages)?;
     if !claim::seal(volume, dir, &SealRecord { epoch, nonce, prev: seal }, mutants)? {
@@ -185,15 +188,22 @@ fn silence(taker: &Taker<'_>, dir: &str, claim: &Claim) -> Result<(), LeadError>
 }
 
 /// Makes the seal durable that this epoch's is going to rest on: its owner may have written it and not synced it. Its
-/// name is durable: it was there before the claim of this epoch was, and the directory has been synced with that.
-fn secure(volume: &dyn Volume, dir: &str, names: &[String], before: &Claim) -> io::Result<()> {
+/// name is durable: it was there before the claim of this epoch was, and the directory has been synced with that. False
+/// when the seal is gone.
+fn secure(
+    volume: &dyn Volume,
+    dir: &str,
+    names: &[String],
+    before: &Claim,
+    prev: Option<Seal>,
+) -> io::Result<bool> {
     let has_begun =
         |name: &String| SegmentName::parse(name).is_some_and(|(name, _)| name.epoch == before.epoch);
     // Whoever writes under an epoch has made its seal durable.
     if before.incarnation.is_none() || names.iter().any(has_begun) {
-        return Ok(());
+        return Ok(true);
     }
-    claim::secure_seal(volume, dir, before.epoch)
+    claim::secure_seal(volume, dir, &SealRecord { epoch: before.epoch, nonce: before.nonce.clone(), prev })
 }
 
 /// The log as the predecessor leaves it, and its seal.

@@ -15,6 +15,8 @@
 mod client;
 mod mount;
 mod server;
+#[cfg(test)]
+mod tests;
 
 pub use mount::NfsMount;
 

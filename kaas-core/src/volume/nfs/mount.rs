@@ -329,6 +329,11 @@ impl VolumeFile for NfsFile {
             }
             let mut state = mount.request(OpKind::Sync, &self.path)?;
             let faults = state.faults;
+            let file = state.clients[mount.client].files.entry(*node).or_default();
+            if file.sent.is_empty() && file.errors == self.seen.load(Ordering::SeqCst) {
+                // What others have written is theirs to have committed.
+                return Ok(());
+            }
             if state.happens(faults.error) {
                 // What it was to cover is nobody's concern any more.
                 let file = state.clients[mount.client].files.entry(*node).or_default();
