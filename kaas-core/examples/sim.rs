@@ -86,7 +86,10 @@ fn mutant(name: &str) -> Result<Mutant, String> {
         Mutant::NoSeal,
         Mutant::ProducersNotRebuilt,
         Mutant::RetryFailedSync,
+        Mutant::SealNotSecured,
         Mutant::SealNotSynced,
+        Mutant::TailNotRewritten,
+        Mutant::UnlinkBeforeStart,
         Mutant::VisibleBeforeFence,
         Mutant::VisibleBeforeSync,
     ];

@@ -6,8 +6,9 @@ mod sim;
 use kaas_core::Mutant;
 use sim::{Outcome, Story, Tally};
 
-/// Seeds that have found something once: a segment that a takeover did not list, a seal that nobody had synced.
-const FOUND: [u64; 2] = [67, 145];
+/// Seeds that have found something once: a seal that nobody had synced, a segment that a takeover did not
+/// list, a seal that was lost while it was being made durable.
+const FOUND: [u64; 3] = [40, 79, 300_234];
 
 /// Seeds of the quick part, and how many a seeded bug may take to be found.
 const SEEDS: u64 = 150;
@@ -81,4 +82,14 @@ fn an_epoch_that_is_used_again_is_found() {
 #[test]
 fn producers_that_are_not_rebuilt_are_found() {
     found(Mutant::ProducersNotRebuilt);
+}
+
+#[test]
+fn a_tail_that_is_not_written_again_is_found() {
+    found(Mutant::TailNotRewritten);
+}
+
+#[test]
+fn segments_that_are_removed_before_the_log_start_is_durable_are_found() {
+    found(Mutant::UnlinkBeforeStart);
 }

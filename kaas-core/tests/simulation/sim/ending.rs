@@ -19,6 +19,9 @@ const SECOND_HEIR: usize = 102;
 /// Brokers that may have to be revoked, and epochs that may be lost, before one partition is taken over without faults.
 const TRIES: usize = 20;
 
+/// A log: its first offset, and the values from there on.
+type Log = (i64, Vec<String>);
+
 pub(crate) fn begin(world: &Arc<World>, partitions: usize) {
     let (number, engine) = open(world, CREATOR, world.nfs.machine());
     let engine = engine.expect("an empty volume opens");
@@ -38,9 +41,8 @@ pub(crate) fn end(world: &Arc<World>, random: &mut Random) -> Checked {
     }
     let (engine, partitions) = inherit(world, HEIR)?;
     let logs = compare(world, &partitions)?;
-    for (index, log) in logs.iter().enumerate() {
-        expect(logs.len() == partitions.len(), || "partitions are missing".to_owned())?;
-        go_on(world, &engine, &partitions[index], index, log.len())?;
+    for (index, (start, log)) in logs.iter().enumerate() {
+        go_on(world, &engine, &partitions[index], index, start + log.len() as i64)?;
     }
     // Whatever is still under way arrives now, and means nothing.
     world.nfs.settle();
@@ -74,25 +76,24 @@ fn inherit(world: &Arc<World>, broker: usize) -> Result<(Engine, Vec<Arc<Partiti
     Ok((engine, partitions))
 }
 
-fn compare(world: &World, partitions: &[Arc<Partition>]) -> Result<Vec<Vec<String>>, String> {
+fn compare(world: &World, partitions: &[Arc<Partition>]) -> Result<Vec<Log>, String> {
     let mut logs = Vec::new();
     for (index, partition) in partitions.iter().enumerate() {
         let log = whole_log(partition).map_err(|why| format!("partition {index}: {why}"))?;
-        let ends = world.state().histories[index].ends(&log);
+        let ends = world.state().histories[index].ends(log.0, &log.1);
         ends.map_err(|why| format!("partition {index}, in the end: {why}"))?;
         logs.push(log);
     }
     Ok(logs)
 }
 
-fn compare_again(world: &Arc<World>, broker: usize) -> Result<Vec<Vec<String>>, String> {
+fn compare_again(world: &Arc<World>, broker: usize) -> Result<Vec<Log>, String> {
     let (_engine, partitions) = inherit(world, broker)?;
     compare(world, &partitions)
 }
 
 /// Producers send again what they have no answer for; it goes where it was, or to the end.
-fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, end: usize) -> Checked {
-    let mut end = end as i64;
+fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, mut end: i64) -> Checked {
     let producers = world.state().producers.len();
     for producer in 0..producers {
         loop {
@@ -123,30 +124,37 @@ fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, en
 }
 
 /// A broker that has the volume to itself finds the same.
-fn alone(world: &World, logs: &[Vec<String>]) -> Checked {
+fn alone(world: &World, logs: &[Log]) -> Checked {
     let mount = world.nfs.mount(world.nfs.machine(), |_| {});
     let engine = EngineOptions::on(Arc::new(mount)).manual_commits();
     let engine = Engine::open(engine).map_err(|error| format!("a lone broker does not open: {error}"))?;
     let topic = engine.topics().by_name(TOPIC).ok_or("the topic is lost")?;
     for (partition, log) in topic.partitions.iter().zip(logs) {
         let found = whole_log(partition).map_err(|why| format!("a lone broker: {why}"))?;
-        expect(found == *log, || format!("a lone broker finds {} records, not {}", found.len(), log.len()))?;
+        expect(found == *log, || {
+            format!("a lone broker finds {} records, not {}", found.1.len(), log.1.len())
+        })?;
     }
     Ok(())
 }
 
-fn whole_log(partition: &Partition) -> Result<Vec<String>, String> {
+fn whole_log(partition: &Partition) -> Result<Log, String> {
+    let start = partition.offsets().log_start;
     let mut log = Vec::new();
     loop {
-        let records = read(partition, log.len() as i64).map_err(|failed| match failed {
+        let next = start + log.len() as i64;
+        let mut records = read(partition, next).map_err(|failed| match failed {
             Failed::Read(error) => error.to_string(),
             Failed::Bytes(why) => why,
         })?;
         if records.is_empty() {
-            return Ok(log);
+            return Ok((start, log));
         }
+        // The first batch may begin before what was asked for.
+        records.retain(|(offset, _)| *offset >= next);
         for (offset, value) in records {
-            expect(offset == log.len() as i64, || format!("offset {offset} where {} should be", log.len()))?;
+            let next = start + log.len() as i64;
+            expect(offset == next, || format!("offset {offset} where {next} should be"))?;
             log.push(value);
         }
     }

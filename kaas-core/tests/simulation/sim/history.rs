@@ -14,6 +14,9 @@ pub(crate) struct History {
     leaders: BTreeMap<i32, (u64, i64)>,
     /// The highest high watermark that was shown under an epoch.
     shown: BTreeMap<i32, i64>,
+    /// Below this records may have been removed, and below that they were.
+    removable: i64,
+    removed: i64,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,22 @@ impl History {
         }
     }
 
+    /// Somebody may remove the records below an offset.
+    pub(crate) fn removes(&mut self, below: i64) {
+        self.removable = self.removable.max(below);
+    }
+
+    /// Somebody was told that the records below an offset are gone.
+    pub(crate) fn removed(&mut self, below: i64) -> Checked {
+        self.removed = self.removed.max(below);
+        let removable = self.removable;
+        if below > removable {
+            Err(format!("the log begins at {below}, asked was for {removable}"))
+        } else {
+            Ok(())
+        }
+    }
+
     pub(crate) fn epoch_max(&self) -> i32 {
         self.leaders.keys().next_back().copied().unwrap_or(0)
     }
@@ -90,21 +109,25 @@ impl History {
         self.shown.values().copied().max().unwrap_or(0)
     }
 
-    /// What is in the log when all is over: everything that was told, everything once.
-    pub(crate) fn ends(&mut self, log: &[String]) -> Checked {
-        for (offset, told) in &self.values {
-            let found = usize::try_from(*offset).ok().and_then(|offset| log.get(offset));
+    /// What is in the log when all is over: everything that was told and not removed, everything once.
+    pub(crate) fn ends(&mut self, start: i64, log: &[String]) -> Checked {
+        if start < self.removed {
+            return Err(format!("the log begins at {start}, promised was {}", self.removed));
+        }
+        self.removed(start)?;
+        for (offset, told) in self.values.range(start..) {
+            let found = usize::try_from(offset - start).ok().and_then(|at| log.get(at));
             if found != Some(&told.value) {
                 let how = if told.acknowledged { "acknowledged" } else { "read" };
                 let (value, found) = (short(&told.value), found.map(|found| short(found)));
                 return Err(format!("{value} was {how} at {offset}, where the log has {found:?}"));
             }
         }
-        let shown = self.shown_max();
-        if (log.len() as i64) < shown {
-            return Err(format!("the log ends at {}, shown was {shown}", log.len()));
+        let (end, shown) = (start + log.len() as i64, self.shown_max());
+        if end < shown {
+            return Err(format!("the log ends at {end}, shown was {shown}"));
         }
-        log.iter().enumerate().try_for_each(|(offset, value)| self.told(offset as i64, value, false))
+        (start..).zip(log).try_for_each(|(offset, value)| self.told(offset, value, false))
     }
 }
 
@@ -136,13 +159,21 @@ mod tests {
         history.told(0, "a", false).unwrap();
         history.leads(2, 8, 2).unwrap();
         history.shows(1, 2).unwrap();
-        history.ends(&log(&["a", "b"])).unwrap();
+        history.ends(0, &log(&["a", "b"])).unwrap();
     }
 
     #[test]
     fn every_broken_rule_is_named() {
         type Story = fn(&mut History) -> Checked;
-        let stories: [(&str, Story); 11] = [
+        let stories: [(&str, Story); 13] = [
+            ("asked was for 1", |history| {
+                history.removes(1);
+                history.ends(2, &[])
+            }),
+            ("promised was 1", |history| {
+                history.removes(1);
+                history.removed(1).and_then(|()| history.ends(0, &log(&["a"])))
+            }),
             ("never sent", |history| history.told(0, "x", false)),
             ("is at 0 too", |history| history.told(0, "a", true).and_then(|()| history.told(1, "a", false))),
             ("told before", |history| history.told(0, "a", true).and_then(|()| history.told(0, "b", true))),
@@ -155,14 +186,14 @@ mod tests {
             ("and then 4", |history| history.shows(1, 5).and_then(|()| history.shows(1, 4))),
             ("shows 5", |history| history.leads(2, 8, 4).and_then(|()| history.shows(1, 5))),
             ("acknowledged at 1", |history| {
-                history.told(1, "a", true).and_then(|()| history.ends(&log(&["a"])))
+                history.told(1, "a", true).and_then(|()| history.ends(0, &log(&["a"])))
             }),
-            ("the log ends at 0", |history| history.shows(1, 1).and_then(|()| history.ends(&[]))),
+            ("the log ends at 0", |history| history.shows(1, 1).and_then(|()| history.ends(0, &[]))),
         ];
         for (expected, story) in stories {
             let violation = story(&mut history()).unwrap_err();
             assert!(violation.contains(expected), "{expected}: {violation}");
         }
-        assert!(history().ends(&log(&["a", "a"])).is_err(), "a value twice");
+        assert!(history().ends(0, &log(&["a", "a"])).is_err(), "a value twice");
     }
 }

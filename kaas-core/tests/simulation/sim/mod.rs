@@ -28,6 +28,7 @@ pub(crate) struct Tally {
     pub(crate) takeovers: u64,
     pub(crate) revocations: u64,
     pub(crate) resignations: u64,
+    pub(crate) removals: u64,
     pub(crate) incarnations: u64,
     pub(crate) pauses: u64,
     pub(crate) kills: u64,
@@ -97,6 +98,7 @@ impl Tally {
         self.takeovers += other.takeovers;
         self.revocations += other.revocations;
         self.resignations += other.resignations;
+        self.removals += other.removals;
         self.incarnations += other.incarnations;
         self.pauses += other.pauses;
         self.kills += other.kills;
@@ -109,12 +111,21 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, acknowledged, read, takeovers, revocations, resignations, incarnations, .. } = self;
-        let Self { pauses, kills, machine_crashes, server_restarts, power_cuts, storage_faults, .. } = self;
+        let Self { steps, acknowledged, read, takeovers, revocations, resignations, removals, .. } = self;
+        let Self {
+            incarnations,
+            pauses,
+            kills,
+            machine_crashes,
+            server_restarts,
+            power_cuts,
+            storage_faults,
+            ..
+        } = self;
         write!(
             f,
             "{steps} steps, {acknowledged} batches acknowledged, {read} records read, {takeovers} takeovers, \
-             {revocations} revocations, {resignations} resignations, {incarnations} incarnations, {pauses} pauses, \
+             {revocations} revocations, {resignations} resignations, {removals} removals, {incarnations} incarnations, {pauses} pauses, \
              {kills} kills, {machine_crashes} machine crashes, {server_restarts} server restarts, \
              {power_cuts} power cuts, {storage_faults} storage faults"
         )

@@ -45,13 +45,21 @@ pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64,
     });
     let identities = Arc::downgrade(world);
     let clock = world.clock();
+    let retention_bytes = if world.state().weather.removes { 4000 } else { -1 };
     let mut options = EngineOptions::on(Arc::new(mount.clone()))
         .broker_id(broker as i32)
         .shared()
         .manual_commits()
         .clock(clock)
         .identities(move || identities.upgrade().map_or_else(Default::default, |world| world.identity()))
-        .resolve(|_| LogConfig { segment_bytes: 1500, index_interval_bytes: 200, ..LogConfig::default() })
+        .resolve(move |_| LogConfig {
+            segment_bytes: 1500,
+            index_interval_bytes: 200,
+            retention_bytes,
+            retention_ms: -1,
+            file_delete_delay_ms: 1000,
+            ..LogConfig::default()
+        })
         .producer_id_expiration_ms(i64::MAX / 4)
         .checkpoint_bytes(600);
     if let Some(mutant) = world.mutant {
@@ -131,8 +139,10 @@ impl Server<'_> {
                 return;
             }
             4..=23 => self.resign(&engine),
-            24..=63 => self.stir_zombie(),
-            64..=199 => engine.commit(),
+            24..=53 => self.stir_zombie(),
+            54..=93 => self.remove(number, &engine),
+            94..=133 => self.retain(&engine),
+            134..=199 => engine.commit(),
             200..=949 => self.produce(number, &engine),
             _ => _ = self.world.sleep(IDLE_STEPS),
         }
@@ -174,6 +184,43 @@ impl Server<'_> {
         if engine.resign(&partition).is_ok() {
             self.world.state().tally.resignations += 1;
         }
+    }
+
+    /// Deletes records on request.
+    fn remove(&self, number: u64, engine: &Engine) {
+        let Some(topic) = engine.topics().by_name(TOPIC) else { return };
+        let mut state = self.world.state();
+        if !state.weather.removes {
+            return;
+        }
+        let index = state.random.below(topic.partitions.len() as u64) as usize;
+        let partition = &topic.partitions[index];
+        let offsets = partition.offsets();
+        let below = state.random.between(offsets.log_start as u64, offsets.high_watermark as u64) as i64;
+        state.histories[index].removes(below);
+        drop(state);
+        let outcome = partition.delete_records(below);
+        let mut state = self.world.state();
+        state.record(("remove", number, index, below, format!("{outcome:?}")));
+        if let Ok(start) = outcome {
+            state.tally.removals += 1;
+            let checked = state.histories[index].removed(start);
+            state.note(checked.map_err(|why| format!("partition {index}: {why}")));
+        }
+    }
+
+    /// One pass of retention, by size.
+    fn retain(&self, engine: &Engine) {
+        let Some(topic) = engine.topics().by_name(TOPIC) else { return };
+        let mut state = self.world.state();
+        if !state.weather.removes {
+            return;
+        }
+        for (index, partition) in topic.partitions.iter().enumerate() {
+            state.histories[index].removes(partition.offsets().high_watermark);
+        }
+        drop(state);
+        engine.apply_retention();
     }
 
     fn produce(&self, number: u64, engine: &Engine) {

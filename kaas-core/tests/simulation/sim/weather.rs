@@ -17,6 +17,8 @@ pub(crate) struct Weather {
     pub(crate) switch_every: u64,
     /// How often a takeover is tried, by each broker.
     pub(crate) takeover_every: u64,
+    /// Whether records are removed, by retention and on request.
+    pub(crate) removes: bool,
     background_every: u64,
     pause_every: u64,
     pause_max: u64,
@@ -41,8 +43,10 @@ impl Weather {
         };
         let [kill_every, crash_every, restart_every] = [maybe(1000), maybe(1200), maybe(500)];
         let power_cut_every = maybe(2500);
+        let removes = random.once_in(3);
         Self {
             faults,
+            removes,
             kill_every,
             crash_every,
             restart_every,
