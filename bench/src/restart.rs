@@ -32,7 +32,8 @@ pub(crate) fn sizes(programs: &Programs, gib: &[u64]) -> Result<()> {
                 broker.crash(programs)?;
                 starts.push(broker.start.as_secs_f64() * 1000.0);
                 let after = wire::end_offsets(broker.address, TOPIC, load.partitions)?;
-                ensure!(after == before, "{} came back with {after:?}, not {before:?}", system.name());
+                // What was on its way when the load ended may have come in behind.
+                ensure!(after >= before, "{} came back with {after:?}, not {before:?}", system.name());
             }
             println!("{} with {gib} GiB: killed to first answer {}", system.name(), shown(starts));
             broker.stop()?;
