@@ -410,6 +410,31 @@ fn damage_to_acknowledged_records_is_never_cut_away() {
 }
 
 #[test]
+fn a_log_that_has_lost_its_beginning_is_not_served_as_if_it_had_none() {
+    let volume = MemVolume::new();
+    let engine = open(&volume);
+    let t = create(&engine, "t");
+    for n in 0..40 {
+        send(&t, &format!("value {n}")).unwrap();
+    }
+    engine.close().unwrap();
+    let dir = t.topic_id().to_string();
+    let logs = || -> Vec<String> {
+        volume.files().into_iter().filter(|f| f.contains(&dir) && f.ends_with(".log")).collect()
+    };
+    let all = logs();
+    volume.remove_file(&all[0]).unwrap();
+    let offline = |why: &str| {
+        let offline = partition(&open(&volume), "t").unwrap().offline().unwrap();
+        assert!(offline.why.contains(why), "{offline}");
+    };
+    offline("are missing");
+    assert_eq!(logs(), all[1..], "nothing is removed for it");
+    all[1..].iter().for_each(|path| volume.remove_file(path).unwrap());
+    offline("missing");
+}
+
+#[test]
 fn a_damaged_header_is_a_typed_error_for_the_reader() {
     let volume = MemVolume::new();
     let engine = Engine::open(one_segment(&volume)).unwrap();

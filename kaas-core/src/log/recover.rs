@@ -119,10 +119,7 @@ pub(crate) fn recover_chain(
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
     let dead = segments.drain(..dead).collect();
     chain.verify_seals(context.volume, &segments)?;
-    let checkpoint = match segments.is_empty() {
-        true => None,
-        false => chain.checkpoint(context.volume, dir, names)?,
-    };
+    let checkpoint = chain.checkpoint(context.volume, dir, names)?;
     let mut recovery =
         Recovery { context, dir, chain, segments, dead, checkpoint, marked, tail, flush_messages };
     let (mut log_end, mut active) = recovery.find_end()?;
@@ -134,7 +131,11 @@ pub(crate) fn recover_chain(
     let (kept_at, producers) = recovery.producers(names, log_end)?;
     let at_risk = !recovery.dead.is_empty() && kept_at < log_end && !producers.is_empty();
     let first = recovery.segments.first().map_or(log_end, |segment| segment.base_offset());
-    let log_start = first.max(marked);
+    if first > marked {
+        // A log start is durable before anything below it goes: these were not removed, they are lost.
+        return Err(damaged(format!("the records from offset {marked} to {first} are missing")));
+    }
+    let log_start = marked;
     let live: Vec<SegmentName> = recovery.segments.iter().map(|segment| segment.name()).collect();
     let mut producers_kept_at = kept_at;
     if tail == Tail::Cut {
@@ -181,7 +182,12 @@ impl Recovery<'_> {
     fn find_end(&mut self) -> Result<(i64, Option<u64>), RecoverError> {
         let start = self.chain.starts.get(&self.chain.epoch).copied().unwrap_or(0);
         let Some(last) = self.segments.last().cloned() else {
-            return Ok((start, None));
+            return match self.checkpoint.take() {
+                Some(lost) if lost.offset > self.marked => {
+                    Err(damaged(format!("segment {:?} is missing", lost.segment())))
+                }
+                _ => Ok((start, None)),
+            };
         };
         let name = last.name();
         if let Some(cleaned) = name.cleaned
