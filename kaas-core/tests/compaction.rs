@@ -442,6 +442,25 @@ fn damage_is_reported_and_nothing_is_dropped_for_it() {
 }
 
 #[test]
+fn an_offset_that_has_rotted_takes_nothing_with_it() {
+    // No checksum covers the base offset: these make it larger than the log, or its neighbours' by one.
+    for (batch_byte, bit) in [(2, 1), (5, 0x10), (7, 1)] {
+        let bench = Bench::new(config());
+        for n in 0..12 {
+            bench.put(n % 3, n);
+        }
+        let log = bench.files(".log")[0].clone();
+        bench.volume.tamper(&log, |bytes| bytes[batch_byte] ^= bit).unwrap();
+        let before = bench.files(".log");
+        bench.engine.compact();
+        bench.put(7, 7);
+        assert_eq!(bench.files(".log"), before, "byte {batch_byte}");
+        bench.volume.tamper(&log, |bytes| bytes[batch_byte] ^= bit).unwrap();
+        assert_eq!(bench.reopened().pairs().len(), 13);
+    }
+}
+
+#[test]
 fn a_failure_at_any_operation_leaves_the_log_as_it_was_and_the_next_pass_succeeds() {
     let mut fail_at = 0;
     loop {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use histories::histories;
 use kaas_core::record::TxnOutcome;
-use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind};
+use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind, Volume};
 use kaas_core::{
     AbortedTxn, AppendError, Engine, EngineOptions, LogConfig, Mutant, Partition, PendingAppend, ReadError,
     TopicSpec,
@@ -406,6 +406,29 @@ fn trusting_an_index_without_a_check_is_noticed() {
             .unwrap_or_else(|_| Err(TestCaseError::fail("panicked")))
     });
     assert!(survived.is_err(), "the mutant survived");
+}
+
+#[test]
+fn an_offset_that_has_rotted_is_an_error_for_readers_of_transactions() {
+    let mut model = Model::default();
+    let subject = Subject::new(None);
+    let acts = (0..30).map(|n| if n % 3 == 2 { Act::End(0, false, false) } else { Act::Send(0, true) });
+    for act in acts {
+        subject.act(act, &mut model).unwrap().1.wait().unwrap();
+    }
+    subject.engine.close().unwrap();
+    let volume = subject.volume.clone();
+    for path in volume.files().iter().filter(|path| path.ends_with(".txnindex")) {
+        volume.remove_file(path).unwrap();
+    }
+    let log = volume.files().into_iter().find(|path| path.ends_with(".log")).unwrap();
+    // The second batch's, so that a read of the first finds nothing wrong with what it returns.
+    let second = 12 + i32::from_be_bytes(volume.contents(&log).unwrap()[8..12].try_into().unwrap()) as usize;
+    volume.tamper(&log, |bytes| bytes[second + 5] ^= 0x10).unwrap();
+    let engine = Engine::open(options(&volume, None)).unwrap();
+    let partition = &engine.topics().by_name("t").unwrap().partitions[0];
+    let read = txn::fetch(partition, txn::committed(0, 1 << 20));
+    assert!(matches!(read, Err(ReadError::Damaged { .. })), "{read:?}");
 }
 
 /// Histories that failed once.

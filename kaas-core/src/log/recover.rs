@@ -118,6 +118,7 @@ pub(crate) fn recover_chain(
     let mut segments = chain.visible(dir, live, context.mutants)?;
     let dead = segments.iter().skip(1).take_while(|segment| segment.base_offset() <= marked).count();
     let dead = segments.drain(..dead).collect();
+    tile(&segments)?;
     chain.verify_seals(context.volume, &segments)?;
     let checkpoint = chain.checkpoint(context.volume, dir, names)?;
     let mut recovery =
@@ -161,6 +162,18 @@ pub(crate) fn recover_chain(
         producers_kept_at,
         producers_at_risk: at_risk,
     })
+}
+
+/// A compacted segment stands for everything up to the next one; if it does not, records are missing between them.
+fn tile(segments: &[Arc<Segment>]) -> Result<(), RecoverError> {
+    for pair in segments.windows(2) {
+        let (name, next) = (pair[0].name(), pair[1].base_offset());
+        if let Some(cleaned) = name.cleaned.filter(|cleaned| cleaned.end_offset != next) {
+            let end = cleaned.end_offset;
+            return Err(damaged(format!("the compacted segment ends at {end}, the next begins at {next}")));
+        }
+    }
+    Ok(())
 }
 
 struct Recovery<'a> {

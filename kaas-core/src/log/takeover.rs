@@ -18,9 +18,9 @@ use super::recover::{RecoverContext, RecoverError, Recovered, Tail, recover, rec
 use super::segment::Segment;
 use super::sweep::{Found, sweep};
 use crate::error::LeadError;
-use crate::layout::{SegmentFile, SegmentName};
+use crate::layout::{CLEANING_SUFFIX, SegmentFile, SegmentName};
 use crate::mutant::Mutant;
-use crate::volume::{Access, Volume, ensure_dir, parent};
+use crate::volume::{Access, Volume, ensure_dir, parent, remove_if_there};
 
 /// Who takes over, and what it may ask.
 pub(crate) struct Taker<'a> {
@@ -66,7 +66,15 @@ pub(crate) fn take_over(
     if !claim::create_shared(volume, dir, &claim, mutants)? {
         return Err(LeadError::Lost { epoch });
     }
-    let names = names_in(volume, dir)?;
+    let mut names = names_in(volume, dir)?;
+    // Whoever led may be about to rename one of these into the log: what is gone cannot be renamed.
+    let unfinished: Vec<&String> = names.iter().filter(|name| name.ends_with(CLEANING_SUFFIX)).collect();
+    if !unfinished.is_empty() {
+        for name in unfinished {
+            remove_if_there(volume, &format!("{dir}/{name}"))?;
+        }
+        names = names_in(volume, dir)?;
+    }
     let claims = claimed_epochs(&names);
     // Of two who claim at once, the later to list sees both.
     if claims.last().is_some_and(|last| *last > epoch) {

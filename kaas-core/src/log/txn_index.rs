@@ -135,6 +135,10 @@ impl TxnIndex {
     /// Adds what the scanner finds. Whatever counts is verified by its checksum.
     pub(crate) fn extend(&mut self, scanner: &mut Scanner<'_>) -> Result<(), ScanError> {
         while let Some((position, header)) = scanner.next_header()? {
+            if header.base_offset < self.next_offset || header.last_offset_delta < 0 {
+                let why = format!("offset {} is out of place", header.base_offset);
+                return Err(ScanError::Bad { position, why });
+            }
             let counts =
                 header.is_control() || (begins(&header) && !self.open.contains_key(&header.producer_id));
             let marker = if counts { scanner.verified_marker(position, &header)? } else { None };

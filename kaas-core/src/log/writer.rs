@@ -119,7 +119,7 @@ impl Writer {
         let config = partition.config();
         let Some(first) = partition.first_pending() else { return Ok(None) };
         let ready = self.make_ready(context, partition, &config, first).map_err(|error| (None, error))?;
-        let written = match self.write_next(partition, &config, ready, first) {
+        let mut written = match self.write_next(partition, &config, ready, first) {
             Ok(written) => written,
             Err(failed) => {
                 if !context.shared {
@@ -128,6 +128,12 @@ impl Writer {
                 return Err(failed);
             }
         };
+        // Of a shared volume only what was synced is there for a successor: no topic may ask for less.
+        if context.shared
+            && let (Some(written), Some(active)) = (&mut written, &self.active)
+        {
+            written.sync.get_or_insert_with(|| Arc::clone(&active.file));
+        }
         if context.mutants.has(Mutant::CheckpointAheadOfSync) {
             // The bug: what is about to be synced is claimed to be synced.
             let ahead = self.active.as_mut().map(|active| active.synced = active.position);

@@ -131,11 +131,7 @@ pub(crate) fn replace_cache(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io
 
 fn write_beside(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io::Result<(String, Arc<dyn VolumeFile>)> {
     let tmp = format!("{path}{TMP_SUFFIX}");
-    match volume.remove_file(&tmp) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    remove_if_there(volume, &tmp)?;
     let file = volume.create_new(&tmp)?;
     file.write_all_at(&mut [IoSlice::new(bytes)], 0)?;
     Ok((tmp, file))
@@ -144,6 +140,14 @@ fn write_beside(volume: &dyn Volume, path: &str, bytes: &[u8]) -> io::Result<(St
 /// The directory part of a path; the root is "".
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+/// Removes a file; one that is not there is as good.
+pub(crate) fn remove_if_there(volume: &dyn Volume, path: &str) -> io::Result<()> {
+    match volume.remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creates a directory if it does not exist, and makes its name durable.

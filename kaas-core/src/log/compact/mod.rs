@@ -46,6 +46,8 @@ pub(crate) enum CompactError {
     BufferTooSmall,
     #[error("this broker has been fenced")]
     Fenced,
+    #[error("the log was opened under another epoch meanwhile")]
+    Late,
     #[error("stopped")]
     Stopped,
 }
@@ -87,6 +89,16 @@ struct View {
     last_stable: i64,
 }
 
+/// What became of a new segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Swap {
+    Done,
+    /// Retention has removed all that it was made from.
+    Gone,
+    /// The log was opened anew meanwhile, under another epoch, and its segments may be this one.
+    Late,
+}
+
 impl State {
     fn compact_view(&self) -> View {
         let count = self.segments.len();
@@ -108,17 +120,19 @@ impl State {
     }
 
     /// Puts the new segment in the place of the old ones, as far as retention has not removed them meanwhile.
-    /// False when all are gone.
-    fn swap(&mut self, old: &[Arc<Segment>], new: &Arc<Segment>) -> bool {
+    fn swap(&mut self, old: &[Arc<Segment>], new: &Arc<Segment>) -> Swap {
+        if self.epoch != new.name().epoch {
+            return Swap::Late;
+        }
         let is_old = |segment: &Arc<Segment>| old.iter().any(|other| Arc::ptr_eq(other, segment));
-        let Some(at) = self.segments.iter().position(is_old) else { return false };
+        let Some(at) = self.segments.iter().position(is_old) else { return Swap::Gone };
         if self.segments.last().is_some_and(is_old) {
             self.recent_ends.clear();
         }
         self.segments[at] = Arc::clone(new);
         self.segments.retain(|segment| !is_old(segment));
         self.read_rolled.retain(|segment| !is_old(segment));
-        true
+        Swap::Done
     }
 }
 
@@ -149,7 +163,8 @@ impl Partition {
         let due = self.stretch(&config, &view, now_ms)?.filter(|stretch| stretch.is_due(&config));
         let Some(stretch) = due else { return Ok(Vec::new()) };
         let map = self.key_map(&view, &stretch, dedupe_bytes_max, pace)?;
-        let count = view.parts.partition_point(|part| part.base_offset < map.end_offset());
+        let count =
+            view.parts.partition_point(|part| part.base_offset < map.end_offset()).min(stretch.segments);
         let facts = self.cleaning_facts(view.parts[0].base_offset, view.parts[count - 1].end_offset)?;
         let mut rewriter = Rewriter {
             volume: &*self.volume,
@@ -174,8 +189,9 @@ impl Partition {
         let mut at = 0;
         for size in plan::groups(&config, &view.parts[..count], &bytes) {
             let old = &view.segments[at..at + size];
-            let end_offset = view.parts[at + size - 1].end_offset;
-            let rewritten = rewriter.rewrite(old, self.cleaned_name(view.epoch, old, end_offset))?;
+            let parts = &view.parts[at..at + size];
+            let name = self.cleaned_name(view.epoch, old, parts[size - 1].end_offset);
+            let rewritten = rewriter.rewrite(old, parts, name)?;
             doomed.extend(self.swap(old, rewritten, due_ms)?);
             at += size;
         }
@@ -209,7 +225,7 @@ impl Partition {
             if part.end_offset <= from {
                 continue;
             }
-            each_batch(&*self.volume, segment, |position, header, batch| {
+            each_batch(&*self.volume, segment, part, |position, header, batch| {
                 if header.last_offset() < from {
                     return Ok(true);
                 }
@@ -256,6 +272,10 @@ impl Partition {
     ) -> Result<Vec<Doomed>, CompactError> {
         let Rewritten { name, path, bytes, index } = rewritten;
         self.fence.check().map_err(|_| CompactError::Fenced)?;
+        // A pass may outlive its leadership: what it would rename now, a successor may not expect any more.
+        if self.with_readable(|state| state.epoch)? != name.epoch {
+            return Err(CompactError::Late);
+        }
         let new = Arc::new(Segment::compacted(Arc::clone(self.dir()), name, bytes, index, self.mutants));
         let renamed = self.volume.rename(&path, &new.path(SegmentFile::Log));
         let unsynced = self.mutants.has(Mutant::SwapNotDurable);
@@ -273,8 +293,11 @@ impl Partition {
             return Err(error.into());
         }
         self.fence.check().map_err(|_| CompactError::Fenced)?;
-        if !self.with_readable(|state| state.swap(old, &new))? {
-            return Ok(self.set_aside(&new, due_ms).collect());
+        match self.with_readable(|state| state.swap(old, &new))? {
+            Swap::Done => {}
+            Swap::Gone => return Ok(self.set_aside(&new, due_ms).collect()),
+            // It is a right compaction, and whoever opened the log may have found it.
+            Swap::Late => return Err(CompactError::Late),
         }
         if let Err(error) = new.store_index(&*self.volume) {
             tracing::debug!(partition = %self.dir(), %error, "index not stored: it is rebuilt when needed");

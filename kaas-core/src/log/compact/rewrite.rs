@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
+use super::plan::Part;
 use super::survive::{Fate, Rules, Scratch, judge};
 use super::transactions::Transactions;
 use super::{CompactError, Pace};
@@ -11,7 +12,7 @@ use crate::log::index::Index;
 use crate::log::scan::{ScanError, Scanner};
 use crate::log::segment::Segment;
 use crate::record::BatchHeader;
-use crate::volume::{Volume, VolumeFile};
+use crate::volume::{Volume, VolumeFile, remove_if_there};
 
 /// Bytes that are collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -43,18 +44,17 @@ impl Rewriter<'_> {
     pub(super) fn rewrite(
         &mut self,
         segments: &[Arc<Segment>],
+        parts: &[Part],
         name: SegmentName,
     ) -> Result<Rewritten, CompactError> {
         let path = format!("{}/{}{CLEANING_SUFFIX}", self.dir, name.file(SegmentFile::Log));
-        match self.volume.remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        remove_if_there(self.volume, &path)?;
         let file = self.volume.create_new(&path)?;
         let index = Index::new(name.base_offset);
         let interval_bytes = self.index_interval_bytes;
         let mut output = Output { file, buffer: Vec::new(), position: 0, synced: 0, index, interval_bytes };
-        let result = segments.iter().try_for_each(|segment| self.copy(segment, &mut output));
+        let mut each = segments.iter().zip(parts);
+        let result = each.try_for_each(|(segment, part)| self.copy(segment, part, &mut output));
         match result.and_then(|()| output.finish()) {
             Ok(()) => Ok(Rewritten { name, path, bytes: output.position, index: output.index }),
             Err(error) => {
@@ -65,8 +65,8 @@ impl Rewriter<'_> {
         }
     }
 
-    fn copy(&mut self, segment: &Segment, output: &mut Output) -> Result<(), CompactError> {
-        each_batch(self.volume, segment, |position, header, batch| {
+    fn copy(&mut self, segment: &Segment, part: &Part, output: &mut Output) -> Result<(), CompactError> {
+        each_batch(self.volume, segment, part, |position, header, batch| {
             let fate = judge(header, batch, &self.rules, &mut self.transactions, &mut self.scratch)
                 .map_err(|error| CompactError::damaged(segment, position, error.to_string()))?;
             let written = match fate {
@@ -83,18 +83,27 @@ impl Rewriter<'_> {
     }
 }
 
-/// Calls `visit` with the place, the header and all bytes of every batch, verified, until it says false.
+/// Calls `visit` with the place, the header and all bytes of every batch, verified, until it says false. No checksum
+/// covers offsets: they must follow each other within the part.
 pub(super) fn each_batch(
     volume: &dyn Volume,
     segment: &Segment,
+    part: &Part,
     mut visit: impl FnMut(u64, &BatchHeader, &[u8]) -> Result<bool, CompactError>,
 ) -> Result<(), CompactError> {
     let (file, end) = segment.look(volume)?;
     let mut scanner = Scanner::new(&*file, 0, end, true);
+    let mut expected = part.base_offset;
     loop {
         match scanner.next_batch() {
             Ok(None) => return Ok(()),
             Ok(Some((position, header, batch))) => {
+                let follows = header.base_offset >= expected && header.last_offset_delta >= 0;
+                if !follows || header.next_offset() > part.end_offset {
+                    let why = format!("offset {} is out of place", header.base_offset);
+                    return Err(CompactError::damaged(segment, position, why));
+                }
+                expected = header.next_offset();
                 if !visit(position, &header, batch)? {
                     return Ok(());
                 }
