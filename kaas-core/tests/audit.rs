@@ -195,8 +195,17 @@ fn every_flipped_bit_of_a_shared_volume_is_found() {
 
 /// Files that nothing else speaks of, or that are there to save work: without one a volume is as good.
 fn may_be_absent(path: &str) -> bool {
-    let suffixes =
-        [".txnindex", ".start", ".clean", ".resigned", ".checkpoint", ".fence", "/0000000000.json"];
+    let suffixes = [
+        ".index",
+        ".timeindex",
+        ".txnindex",
+        ".start",
+        ".clean",
+        ".resigned",
+        ".checkpoint",
+        ".fence",
+        "/0000000000.json",
+    ];
     suffixes.iter().any(|suffix| path.ends_with(suffix))
 }
 

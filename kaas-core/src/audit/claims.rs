@@ -5,6 +5,7 @@ use super::{Problem, Severity, load_state};
 use crate::layout::{PartitionFile, claim_file, seal_file};
 use crate::log::chain::{Chain, claimed_epochs};
 use crate::log::claim::{self, SealRecord, Standing};
+use crate::volume::Access;
 
 impl PartitionAudit<'_> {
     /// The chain of claims; `None` when they make none.
@@ -14,7 +15,10 @@ impl PartitionAudit<'_> {
             match claim::standing(self.volume, &self.dir, epoch) {
                 Err(error) => self.found(Severity::Damage, path, Problem::Unreadable(error.to_string())),
                 // One that nothing was written under is skipped; if something was, its segments have no claim.
-                Ok(Standing::Torn(error)) => self.found(Severity::Warning, path, Problem::State(error.why)),
+                Ok(Standing::Torn(error)) => {
+                    let severity = self.severity_of_torn(&path);
+                    self.found(severity, path, Problem::State(error.why));
+                }
                 Ok(Standing::Undecided(..) | Standing::Void) => {
                     self.found(Severity::Note, path, Problem::Takeover(epoch));
                 }
@@ -37,6 +41,12 @@ impl PartitionAudit<'_> {
         }
     }
 
+    /// One that is empty was created and not written: by a broker that died, or that is at it at this moment.
+    fn severity_of_torn(&self, path: &str) -> Severity {
+        let len = self.volume.open(path, Access::Read).and_then(|file| file.byte_len());
+        if len.is_ok_and(|len| len == 0) { Severity::Note } else { Severity::Warning }
+    }
+
     /// A seal or a resignation: what it says must be of the epoch in its name, whose claim must be there.
     fn epoch_record(&mut self, name: &str, epoch: i32) {
         let path = self.path(name);
@@ -44,7 +54,11 @@ impl PartitionAudit<'_> {
             None => return,
             Some(Ok(record)) => record,
             // A seal that its writer did not finish is as good as none.
-            Some(Err(problem)) => return self.found(Severity::Warning, path, problem),
+            Some(Err(problem)) => {
+                let severity =
+                    if name == seal_file(epoch) { self.severity_of_torn(&path) } else { Severity::Warning };
+                return self.found(severity, path, problem);
+            }
         };
         if record.epoch != epoch {
             let why = format!("it speaks of epoch {}", record.epoch);

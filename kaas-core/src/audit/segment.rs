@@ -238,20 +238,9 @@ impl PartitionAudit<'_> {
                 }
                 return None;
             }
-            (None, Some(_)) => {
-                self.found(
-                    Severity::Warning,
-                    index_path,
-                    Problem::Cache("only the other index file is there"),
-                );
-                return None;
-            }
-            (Some(_), None) => {
-                self.found(
-                    Severity::Warning,
-                    times_path,
-                    Problem::Cache("only the other index file is there"),
-                );
+            // Storing them is two renames, and a broker may be between them.
+            (None, Some(_)) | (Some(_), None) => {
+                self.found(Severity::Note, index_path, Problem::Cache("one of its two files is missing"));
                 return None;
             }
         };
