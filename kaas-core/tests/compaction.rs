@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use histories::histories;
 use kaas_core::record::read_batch;
-use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind};
+use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind, Volume};
 use kaas_core::{
     AppendError, AppendOptions, Clock, CompactionOptions, Engine, EngineOptions, Isolation, LogConfig,
     ManualClock, Mutant, Partition, Read, ReadSpec, RecordBatchBuilder, TopicSpec,
@@ -439,6 +439,24 @@ fn damage_is_reported_and_nothing_is_dropped_for_it() {
     assert_eq!(bench.volume.files(), before);
     bench.volume.tamper(&log, |bytes| bytes[70] ^= 1).unwrap();
     assert_eq!(bench.pairs().len(), 12);
+}
+
+#[test]
+fn a_compacted_segment_that_does_not_reach_the_next_is_not_served_as_if_nothing_were_missing() {
+    let bench = Bench::new(config());
+    for n in 0..12 {
+        bench.put(n % 3, n);
+    }
+    bench.engine.compact();
+    bench.engine.close().unwrap();
+    let whole = bench.files(".log")[0].clone();
+    let short = whole.replace("-00000000000000000005-", "-00000000000000000004-");
+    assert_ne!(whole, short, "the first compacted segment ends at 5");
+    bench.volume.rename(&whole, &short).unwrap();
+    let engine = Engine::open(options(&bench.volume, &bench.clock, &config(), 1 << 20)).unwrap();
+    let offline = engine.topics().iter().next().unwrap().partitions[0].offline().unwrap();
+    assert!(offline.why.contains("the next begins at 5"), "{offline}");
+    assert!(bench.volume.files().contains(&short), "nothing is removed for it");
 }
 
 #[test]

@@ -119,6 +119,37 @@ fn a_leader_whose_fence_stands_is_not_replaced() {
 }
 
 #[test]
+fn what_a_deposed_leader_may_yet_rename_into_the_log_is_gone_before_the_seal() {
+    let volume = volume();
+    let (a, b) = (Broker::start(&volume, 1), Broker::start(&volume, 2));
+    a.lead();
+    a.send("one").unwrap();
+    let dir = file(&volume, "00000001.claim").replace("/00000001.claim", "");
+    let unfinished =
+        format!("{dir}/00000001-00000000000000000000-00000000000000000001-00000001.log.cleaning");
+    volume.create_new(&unfinished).unwrap();
+    volume.create_new(&format!("{dir}/notes.cleaning")).unwrap();
+    b.revoke(1, &a);
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    volume.plan(move |op| {
+        let kind = match op.kind {
+            OpKind::Remove if op.path.ends_with(".cleaning") => "withdrawn",
+            OpKind::Create if op.path.ends_with(".seal") => "sealed",
+            _ => return None,
+        };
+        told.lock().unwrap().push(kind);
+        None
+    });
+    b.lead();
+    volume.no_plan();
+    assert_eq!(*seen.lock().unwrap(), ["withdrawn", "sealed"]);
+    assert!(volume.rename(&unfinished, &unfinished.replace(".cleaning", "")).is_err());
+    assert!(volume.files().iter().any(|path| path.ends_with("notes.cleaning")), "unknown files stay");
+    assert_eq!(read_all(&b.t).unwrap(), ["one"]);
+}
+
+#[test]
 fn what_is_synced_after_the_revocation_is_neither_acknowledged_nor_lost_to_the_reader() {
     let volume = volume();
     let (a, b) = (Broker::start(&volume, 1), Broker::start(&volume, 2));

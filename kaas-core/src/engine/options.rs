@@ -97,7 +97,8 @@ impl EngineOptions {
 
     /// Other brokers mount the same volume. The engine registers an incarnation of its broker id, whose fence file is
     /// read before every acknowledgement, and leads only what [`Engine::lead`](crate::Engine::lead) has taken over.
-    /// The volume must have been opened once before it is shared.
+    /// Every commit is synced, whatever [`LogConfig::flush_messages`] says: what is in one machine's cache is not there for
+    /// another. The volume must have been opened once before it is shared.
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.shared = true;

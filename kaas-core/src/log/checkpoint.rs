@@ -50,7 +50,7 @@ pub(crate) fn store(
     producers: Producers,
 ) -> Result<(), StorageError> {
     if checkpoint.has_producers {
-        write_producers(volume, dir, checkpoint.epoch, checkpoint.offset, producers)?;
+        store_producers(volume, dir, (checkpoint.epoch, checkpoint.offset), producers, false)?;
     }
     // One directory sync makes both names durable; neither is relied on before recovery has checked it.
     let path = format!("{dir}/{}", checkpoint_file(checkpoint.epoch));
@@ -58,27 +58,16 @@ pub(crate) fn store(
     remove_old(volume, dir, checkpoint.epoch)
 }
 
-/// Writes a producer snapshot alone, before the batches that it sums up are taken away.
+/// Writes a producer snapshot; its name is durable on return only with `sync_dir`.
 pub(crate) fn store_producers(
     volume: &dyn Volume,
     dir: &str,
-    epoch: i32,
-    offset: i64,
+    (epoch, offset): (i32, i64),
     producers: Producers,
-) -> Result<(), StorageError> {
-    write_producers(volume, dir, epoch, offset, producers)?;
-    Ok(volume.sync_dir(dir)?)
-}
-
-fn write_producers(
-    volume: &dyn Volume,
-    dir: &str,
-    epoch: i32,
-    offset: i64,
-    producers: Producers,
+    sync_dir: bool,
 ) -> Result<(), StorageError> {
     let bytes = state_file::encode_compact(&Snapshot { offset, producers })?;
-    Ok(replace_file(volume, &format!("{dir}/{}", producers_file(epoch, offset)), &bytes, false)?)
+    Ok(replace_file(volume, &format!("{dir}/{}", producers_file(epoch, offset)), &bytes, sync_dir)?)
 }
 
 /// Removes the snapshots and checkpoints that newer ones of `epoch` or before have replaced.

@@ -142,7 +142,7 @@ pub(crate) fn recover_chain(
     if tail == Tail::Cut {
         if at_risk {
             let epoch = recovery.chain.epoch;
-            checkpoint::store_producers(context.volume, dir, epoch, log_end, producers.clone())?;
+            checkpoint::store_producers(context.volume, dir, (epoch, log_end), producers.clone(), true)?;
             producers_kept_at = log_end;
         }
         sweep(context.volume, dir, &sweep::Found { names, live: &live, superseded: &superseded, log_start })?;

@@ -67,14 +67,6 @@ pub(crate) fn take_over(
         return Err(LeadError::Lost { epoch });
     }
     let mut names = names_in(volume, dir)?;
-    // Whoever led may be about to rename one of these into the log: what is gone cannot be renamed.
-    let unfinished: Vec<&String> = names.iter().filter(|name| name.ends_with(CLEANING_SUFFIX)).collect();
-    if !unfinished.is_empty() {
-        for name in unfinished {
-            remove_if_there(volume, &format!("{dir}/{name}"))?;
-        }
-        names = names_in(volume, dir)?;
-    }
     let claims = claimed_epochs(&names);
     // Of two who claim at once, the later to list sees both.
     if claims.last().is_some_and(|last| *last > epoch) {
@@ -84,6 +76,9 @@ pub(crate) fn take_over(
     // Somebody else has led meanwhile, and went on after the names were listed, maybe.
     if before.as_ref().map(|(claim, _)| claim.epoch) != silent {
         return Err(LeadError::Lost { epoch });
+    }
+    if remove_unfinished(volume, dir, &names)? {
+        names = names_in(volume, dir)?;
     }
     if let Some((claim, prev)) = &before
         && !mutants.has(Mutant::SealNotSecured)
@@ -96,7 +91,7 @@ pub(crate) fn take_over(
         return Err(LeadError::Lost { epoch });
     }
     if log.producers_at_risk {
-        checkpoint::store_producers(volume, dir, epoch, log.log_end, log.producers.clone())?;
+        checkpoint::store_producers(volume, dir, (epoch, log.log_end), log.producers.clone(), true)?;
         log.producers_kept_at = log.log_end;
     }
     let live: Vec<SegmentName> = log.segments.iter().map(|segment| segment.name()).collect();
@@ -109,6 +104,19 @@ pub(crate) fn take_over(
     log.epochs.push((epoch, log.log_end));
     (log.epoch, log.claimed, log.epoch_seen, log.active) = (epoch, true, epoch, None);
     Ok(log)
+}
+
+/// Removes compacted segments that are not part of the log yet, and says whether there were any. Whoever led may be about
+/// to rename one into it: what is gone cannot be renamed, and one that was renamed before is in a list made afterwards.
+fn remove_unfinished(volume: &dyn Volume, dir: &str, names: &[String]) -> io::Result<bool> {
+    let is_unfinished = |name: &&String| {
+        name.strip_suffix(CLEANING_SUFFIX).is_some_and(|segment| SegmentName::parse(segment).is_some())
+    };
+    let unfinished: Vec<&String> = names.iter().filter(is_unfinished).collect();
+    for name in &unfinished {
+        remove_if_there(volume, &format!("{dir}/{name}"))?;
+    }
+    Ok(!unfinished.is_empty())
 }
 
 /// The newest epoch that counts as far as can be seen, once it is certain that nobody acknowledges anything under it.

@@ -429,7 +429,8 @@ impl Writer {
         if !producers.is_empty() {
             self.ensure_claim(context, partition)?;
             let dir = partition.dir();
-            checkpoint::store_producers(&*context.volume, dir, self.epoch, self.next_offset, producers)?;
+            let at = (self.epoch, self.next_offset);
+            checkpoint::store_producers(&*context.volume, dir, at, producers, true)?;
         }
         partition.note_producers_kept(self.next_offset);
         Ok(())
