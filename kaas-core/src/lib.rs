@@ -77,6 +77,7 @@
 //! what was not synced and fails when told to, a clock that moves by hand, and switches for seeded bugs.
 
 pub mod audit;
+pub mod coordinator;
 pub mod error;
 pub mod inspect;
 pub mod layout;
