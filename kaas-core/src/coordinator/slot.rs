@@ -5,13 +5,13 @@ pub const SLOTS: u32 = 50;
 
 /// The slot of a group or of a transactional id, as Kafka's `partitionFor` computes the partition of its internal topic.
 pub fn slot_of(id: &str) -> u32 {
-    // Kafka clears the sign instead of negating: the smallest integer has no positive counterpart.
-    (java_hash(id) & 0x7fff_ffff) % SLOTS
+    // Kafka negates, and takes the smallest integer, which has no positive counterpart, for 0.
+    java_hash(id).checked_abs().unwrap_or(0).unsigned_abs() % SLOTS
 }
 
-/// `String.hashCode()` of Java: over UTF-16 units, as bits.
-fn java_hash(text: &str) -> u32 {
-    text.encode_utf16().fold(0, |hash: u32, unit| hash.wrapping_mul(31).wrapping_add(u32::from(unit)))
+/// `String.hashCode()` of Java: over UTF-16 units.
+fn java_hash(text: &str) -> i32 {
+    text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
 #[cfg(test)]
@@ -23,10 +23,13 @@ mod tests {
         assert_eq!(java_hash(""), 0);
         assert_eq!(java_hash("hello"), 99_162_322);
         // The smallest 32-bit integer, of which Java's `abs` makes nothing positive.
-        assert_eq!(java_hash("polygenelubricants"), 0x8000_0000);
+        assert_eq!(java_hash("polygenelubricants"), i32::MIN);
         assert_eq!(slot_of("polygenelubricants"), 0);
         // One character outside the first plane is two units.
-        assert_eq!(java_hash("\u{1f600}"), 0xd83d_u32.wrapping_mul(31).wrapping_add(0xde00));
+        assert_eq!(java_hash("\u{1f600}"), 0xd83d_i32.wrapping_mul(31).wrapping_add(0xde00));
         assert_eq!(slot_of("hello"), 99_162_322 % 50);
+        // A negative hash is negated; with its sign cleared it would be in slot 10.
+        assert_eq!(java_hash("consumer-group"), -1_738_392_088);
+        assert_eq!(slot_of("consumer-group"), 38);
     }
 }
