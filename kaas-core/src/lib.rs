@@ -82,6 +82,7 @@ pub mod error;
 pub mod inspect;
 pub mod layout;
 pub mod record;
+pub mod transaction;
 pub mod volume;
 
 mod clock;
