@@ -79,17 +79,18 @@
 pub mod audit;
 pub mod coordinator;
 pub mod error;
+pub mod group;
 pub mod inspect;
 pub mod layout;
 pub mod record;
 pub mod transaction;
 pub mod volume;
 
+mod base64;
 mod clock;
 mod config;
 mod engine;
 mod ids;
-mod journal;
 mod log;
 mod mutant;
 mod state_file;

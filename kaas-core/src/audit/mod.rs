@@ -23,7 +23,6 @@ mod claims;
 mod cluster;
 mod finding;
 mod indexes;
-mod journals;
 mod log;
 mod partition;
 mod segment;
