@@ -66,6 +66,10 @@ fn print_file(inspected: Inspected, out: &mut impl Write) -> anyhow::Result<()> 
             writeln!(out, "fence of broker {broker_id}, incarnation {incarnation}: {state}")?;
         }
         Inspected::Mark(what, offset) => writeln!(out, "{what} offset {offset}")?,
+        Inspected::Journal { lines, unread } => {
+            writeln!(out, "journal of {} lines, {unread} bytes behind them that are not whole", lines.len())?;
+            lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
         other => writeln!(out, "{other:?}")?,
     }
     Ok(())
@@ -97,6 +101,9 @@ fn file_json(inspected: Inspected) -> Value {
             "state": fence_state(stands),
         }),
         Inspected::Mark(what, offset) => json!({ "kind": "mark", "says": what, "offset": offset }),
+        Inspected::Journal { lines, unread } => {
+            json!({ "kind": "journal", "unread": unread, "lines": lines })
+        }
         other => json!({ "kind": "unknown", "content": format!("{other:?}") }),
     }
 }

@@ -36,24 +36,33 @@ impl Clock for SystemClock {
 /// A clock that moves only when told to.
 #[cfg(feature = "test-util")]
 #[derive(Debug, Default)]
-pub struct ManualClock(std::sync::atomic::AtomicI64);
+pub struct ManualClock {
+    wall_ms: std::sync::atomic::AtomicI64,
+    mono_ms: std::sync::atomic::AtomicU64,
+}
 
 #[cfg(feature = "test-util")]
 impl ManualClock {
     /// A clock that shows `now_ms`.
     pub fn at(now_ms: i64) -> Self {
-        Self(std::sync::atomic::AtomicI64::new(now_ms))
+        Self { wall_ms: std::sync::atomic::AtomicI64::new(now_ms), ..Self::default() }
     }
 
-    /// Moves the clock by `delta_ms`, which may be negative.
+    /// Moves the clock by `delta_ms`, which may be negative; its monotonic time then stands still.
     pub fn advance(&self, delta_ms: i64) {
-        self.0.fetch_add(delta_ms, std::sync::atomic::Ordering::SeqCst);
+        self.wall_ms.fetch_add(delta_ms, std::sync::atomic::Ordering::SeqCst);
+        let passed = u64::try_from(delta_ms).unwrap_or(0);
+        self.mono_ms.fetch_add(passed, std::sync::atomic::Ordering::SeqCst);
     }
 }
 
 #[cfg(feature = "test-util")]
 impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
-        self.0.load(std::sync::atomic::Ordering::SeqCst)
+        self.wall_ms.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.mono_ms.load(std::sync::atomic::Ordering::SeqCst))
     }
 }

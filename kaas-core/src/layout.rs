@@ -16,6 +16,10 @@ pub const CLUSTER_FILE: &str = "cluster/cluster.json";
 pub const TOPIC_METADATA_DIR: &str = "cluster/topics";
 /// One JSON file a claimed block of producer ids.
 pub const PRODUCER_IDS_DIR: &str = "cluster/producer-ids";
+/// The journals of consumer groups, one directory a slot.
+pub const GROUPS_DIR: &str = "cluster/groups";
+/// The journals of transactional ids, one directory a slot.
+pub const TRANSACTIONS_DIR: &str = "cluster/transactions";
 /// The format that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 /// Suffix of a topic or a segment's file whose deletion has been decided and not yet finished.
@@ -86,6 +90,28 @@ pub fn parse_resigned(name: &str) -> Option<i32> {
 pub fn parse_producer_ids(name: &str) -> Option<i64> {
     let number = name.strip_suffix(".json")?;
     number.bytes().all(|b| b.is_ascii_digit()).then(|| number.parse().ok()).flatten()
+}
+
+/// The directory of a coordinator's slot, in [`GROUPS_DIR`] or [`TRANSACTIONS_DIR`].
+pub fn slot_dir(coordinator: &str, slot: u32) -> String {
+    format!("{coordinator}/{slot:02}")
+}
+
+/// The slot in the name of its directory.
+pub fn parse_slot(name: &str) -> Option<u32> {
+    let strict = name.len() == 2 && name.bytes().all(|b| b.is_ascii_digit());
+    strict.then(|| name.parse().ok()).flatten()
+}
+
+/// The file of a slot's journal that the owner of `epoch` began as its `sequence`th.
+pub fn journal_file(epoch: u32, sequence: u32) -> String {
+    format!("{epoch:08x}-{sequence:08x}.jsonl")
+}
+
+/// The epoch and the sequence in a journal's file name.
+pub fn parse_journal(name: &str) -> Option<(u32, u32)> {
+    let (epoch, sequence) = name.strip_suffix(".jsonl")?.split_once('-')?;
+    Some((parse_hex(epoch)?, parse_hex(sequence)?))
 }
 
 /// The fsynced-prefix hint that the owner of `epoch` wrote.
@@ -323,6 +349,9 @@ mod tests {
         let incarnation = Uuid::from_u128(5);
         let fence = fence_file(2, &incarnation);
         assert_eq!(parse_fence(&fence[BROKERS_DIR.len() + 1..]), Some((2, incarnation)));
+        assert_eq!(parse_slot(slot_dir(GROUPS_DIR, 7).rsplit_once('/').unwrap().1), Some(7));
+        assert_eq!(parse_journal(&journal_file(0x2a, 3)), Some((0x2a, 3)));
+        assert_eq!(journal_file(0x2a, 3), "0000002a-00000003.jsonl");
         let known = |name: String| PartitionFile::parse(&name);
         assert_eq!(known(seal_file(7)), Some(PartitionFile::Seal(7)));
         assert_eq!(known(resigned_file(7)), Some(PartitionFile::Resigned(7)));

@@ -91,6 +91,7 @@ mod clock;
 mod config;
 mod engine;
 mod ids;
+mod journal;
 mod log;
 mod mutant;
 mod state_file;

@@ -5,8 +5,9 @@ use crate::engine::fence::content;
 use crate::engine::identity::{ClusterRecord, VolumeRecord};
 use crate::engine::producer_ids::{BLOCK_IDS, Block};
 use crate::layout::{
-    BROKERS_DIR, CLUSTER_DIR, CLUSTER_FILE, FORMAT_VERSION, LOCK_FILE, PRODUCER_IDS_DIR, TMP_SUFFIX,
-    TOPIC_METADATA_DIR, TOPICS_DIR, VOLUME_FILE, parse_fence, parse_producer_ids,
+    BROKERS_DIR, CLUSTER_DIR, CLUSTER_FILE, FORMAT_VERSION, GROUPS_DIR, LOCK_FILE, PRODUCER_IDS_DIR,
+    TMP_SUFFIX, TOPIC_METADATA_DIR, TOPICS_DIR, TRANSACTIONS_DIR, VOLUME_FILE, parse_fence,
+    parse_producer_ids,
 };
 use crate::volume::read_file;
 
@@ -33,7 +34,14 @@ impl Audit<'_> {
         self.identity()?;
         for entry in self.list(CLUSTER_DIR) {
             let path = format!("{CLUSTER_DIR}/{}", entry.name);
-            let known = [CLUSTER_FILE, TOPIC_METADATA_DIR, PRODUCER_IDS_DIR, BROKERS_DIR];
+            let known = [
+                CLUSTER_FILE,
+                TOPIC_METADATA_DIR,
+                PRODUCER_IDS_DIR,
+                BROKERS_DIR,
+                GROUPS_DIR,
+                TRANSACTIONS_DIR,
+            ];
             match path.strip_suffix(TMP_SUFFIX) {
                 Some(CLUSTER_FILE) => self.found(Severity::Note, path, UNFINISHED),
                 _ if known.contains(&path.as_str()) => {}
@@ -42,6 +50,8 @@ impl Audit<'_> {
         }
         self.fences();
         self.producer_ids();
+        self.journals(GROUPS_DIR);
+        self.journals(TRANSACTIONS_DIR);
         Ok(())
     }
 

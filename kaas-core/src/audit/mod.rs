@@ -23,6 +23,7 @@ mod claims;
 mod cluster;
 mod finding;
 mod indexes;
+mod journals;
 mod log;
 mod partition;
 mod segment;

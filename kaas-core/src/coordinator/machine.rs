@@ -67,3 +67,25 @@ impl<M: Machine> Outbox<M> {
         self.entries.is_empty() && self.replies.is_empty() && self.effects.is_empty()
     }
 }
+
+/// How a caller whose answer comes later is given it. One that is dropped instead learns that the coordinator has moved.
+pub trait Answer<R> {
+    /// Gives the answer; must return at once.
+    fn answer(self, reply: R);
+}
+
+impl<R> Answer<R> for tokio::sync::oneshot::Sender<R> {
+    fn answer(self, reply: R) {
+        // Whoever waited may have gone.
+        let _ = self.send(reply);
+    }
+}
+
+/// Whoever runs a coordinator's machines.
+pub trait Host<M: Machine>: Send + Sync + 'static {
+    /// A new, empty machine for a slot. The epoch is higher than that of any earlier life of the slot, wherever it was.
+    fn machine(&self, slot: u32, epoch: u32) -> M;
+
+    /// Something is to be done, and what it rests on is durable. Must return at once.
+    fn effect(&self, slot: u32, effect: M::Effect);
+}

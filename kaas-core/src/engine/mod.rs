@@ -21,7 +21,7 @@ pub use session::{BootClock, Session, SystemBootClock};
 pub use stats::{EngineStats, Histogram};
 pub use topics::{Topic, Topics};
 
-pub(crate) use commit::CommitQueue;
+pub(crate) use commit::{CommitQueue, sync_file};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,10 +42,13 @@ use self::retention::Retention;
 use self::stats::Counters;
 use self::sync_pool::SyncPool;
 use self::topics::TopicRecord;
+use crate::clock::Clock;
 use crate::error::{CloseError, CreateTopicError, DeleteTopicError, Offline, OpenError, ProducerIdError};
 use crate::ids::TopicName;
 use crate::layout::{BROKERS_DIR, topic_dir};
 use crate::log::{Opened, Partition, PartitionParts, RecoverContext, RecoverError, WriteContext, recover};
+use crate::mutant::Mutants;
+use crate::volume::Volume;
 
 /// Most partitions of one topic.
 pub const PARTITIONS_MAX: u32 = 100_000;
@@ -280,6 +283,19 @@ impl Engine {
         producer_ids.next(&*options.volume, options.broker_id, &incarnation.to_string())
     }
 
+    /// What a coordinator on the same volume needs of the engine.
+    pub(crate) fn seams(&self) -> Seams {
+        let Inner { options, incarnation, gate, .. } = &*self.inner;
+        Seams {
+            volume: Arc::clone(&options.volume),
+            clock: Arc::clone(&options.clock),
+            fence: Arc::clone(gate) as _,
+            broker_id: options.broker_id,
+            incarnation: *incarnation,
+            mutants: options.mutants,
+        }
+    }
+
     /// Commits what is pending, and does whatever else waits for the commit loop, on this thread: for an engine that was
     /// opened with [`manual_commits`](EngineOptions::manual_commits). Nothing happens in any other.
     pub fn commit(&self) {
@@ -318,6 +334,16 @@ impl Engine {
         self.inner.join();
         result
     }
+}
+
+/// The engine's way to the outside, for whoever else writes on its volume.
+pub(crate) struct Seams {
+    pub(crate) volume: Arc<dyn Volume>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) fence: Arc<dyn Fence>,
+    pub(crate) broker_id: i32,
+    pub(crate) incarnation: Uuid,
+    pub(crate) mutants: Mutants,
 }
 
 /// Puts up the fence of this incarnation when the volume is shared.

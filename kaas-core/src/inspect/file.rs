@@ -7,9 +7,10 @@ use uuid::Uuid;
 
 use super::{Batches, InspectError, batches};
 use crate::engine::fence::content;
+use crate::journal::{JOURNAL_BYTES_MAX, read_line};
 use crate::layout::{
     CLEANING_SUFFIX, DELETED_SUFFIX, PartitionFile, SegmentFile, TMP_SUFFIX, VOLUME_FILE, parse_fence,
-    parse_producer_ids, parse_topic_stem,
+    parse_journal, parse_producer_ids, parse_topic_stem,
 };
 use crate::log::AbortedTxn;
 use crate::log::index::{StoredIndex, read_index, read_times};
@@ -61,6 +62,13 @@ pub enum Inspected {
     },
     /// A mark, which is its name: what kind, and the offset.
     Mark(&'static str, i64),
+    /// A coordinator's journal.
+    Journal {
+        /// Its lines that can be read, without their checksums; the first is the header.
+        lines: Vec<Value>,
+        /// Bytes behind them, which end a write that was interrupted, or are damaged: an audit knows.
+        unread: u64,
+    },
 }
 
 /// Reads a file of a volume, or one that was copied out of it under its own name. A `.log` of any name is a segment.
@@ -74,6 +82,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspected, InspectError> {
     let bare = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     if bare.ends_with(".log") {
         return Ok(Inspected::Segment(batches(path).map_err(storage)?));
+    }
+    if parse_journal(bare).is_some() {
+        return Ok(journal(&bytes(path, name, JOURNAL_BYTES_MAX)?));
     }
     if let Some((broker_id, incarnation)) = parse_fence(bare) {
         let found = bytes(path, name, STATE_FILE_BYTES_MAX)?;
@@ -106,6 +117,24 @@ fn control(name: &str) -> Result<&'static str, InspectError> {
         _ if parse_topic_stem(stem).is_some() => Ok("topic"),
         _ => Err(InspectError::NotRecognised(name.to_owned())),
     }
+}
+
+fn journal(mut bytes: &[u8]) -> Inspected {
+    let mut lines = Vec::new();
+    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n')
+        && let Some(line) = read_line::<Value>(&bytes[..end])
+    {
+        lines.push(without_checksum(line));
+        bytes = &bytes[end + 1..];
+    }
+    Inspected::Journal { lines, unread: bytes.len() as u64 }
+}
+
+fn without_checksum(mut line: Value) -> Value {
+    if let Some(members) = line.as_object_mut() {
+        members.remove("crc32c");
+    }
+    line
 }
 
 fn index(path: &Path, name: &str, kind: SegmentFile) -> Result<Inspected, InspectError> {

@@ -66,6 +66,20 @@ func produce(c agent.Command) (agent.Answer, error) {
 	if closing {
 		defer client.Close()
 	}
+	count, err := write(client, c)
+	if !closing && errors.Is(err, kerr.UnknownTopicID) {
+		// The library saw that the topic was made anew before it sent anything, and wants to be told that the new one
+		// is meant. Had it sent something, the checks would count records too many.
+		client.PurgeTopicsFromProducing(c.Topic)
+		count, err = write(client, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return agent.Answer{"records": count}, nil
+}
+
+func write(client *kgo.Client, c agent.Command) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*requestTimeout)
 	defer cancel()
 	var results kgo.FirstErrPromise
@@ -74,9 +88,9 @@ func produce(c agent.Command) (agent.Answer, error) {
 		return nil
 	})
 	if failed := results.Err(); failed != nil {
-		return nil, failed
+		return 0, failed
 	}
-	return agent.Answer{"records": count}, err
+	return count, err
 }
 
 func toKgo(c agent.Command, record agent.Record) *kgo.Record {
