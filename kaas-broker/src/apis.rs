@@ -7,7 +7,7 @@ use kaas_proto::{ApiKey, VersionRange};
 /// Which limits a request runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Records: bounded by memory, never queued behind administration.
+    /// Records and transactions: bounded by memory, never queued behind administration.
     Data,
     /// Answers from memory, which every client needs before it can do anything: never queued behind changes.
     Lookup,
@@ -45,10 +45,16 @@ pub const APIS: &[Api] = &[
     api(ApiKey::CreateTopics, 0, 7, Control, ""),
     api(ApiKey::DeleteTopics, 0, 6, Control, ""),
     api(ApiKey::DeleteRecords, 0, 2, Control, ""),
-    api(ApiKey::InitProducerId, 0, 4, Control, "idempotent producers; a transactional id is refused"),
+    api(ApiKey::InitProducerId, 0, 4, Control, ""),
     api(ApiKey::OffsetForLeaderEpoch, 0, 4, Data, ""),
+    api(ApiKey::AddPartitionsToTxn, 0, 4, Data, ""),
+    api(ApiKey::EndTxn, 0, 3, Data, ""),
+    api(ApiKey::WriteTxnMarkers, 0, 1, Data, ""),
     api(ApiKey::DescribeConfigs, 0, 4, Lookup, ""),
     api(ApiKey::DescribeCluster, 0, 1, Lookup, ""),
+    api(ApiKey::DescribeProducers, 0, 0, Lookup, ""),
+    api(ApiKey::DescribeTransactions, 0, 0, Lookup, ""),
+    api(ApiKey::ListTransactions, 0, 0, Lookup, ""),
 ];
 
 /// The row of an API, or `None` when it is not served.

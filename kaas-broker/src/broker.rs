@@ -8,6 +8,7 @@ use kaas_proto::ErrorCode;
 use crate::config::BrokerConfig;
 use crate::error::ApiError;
 use crate::handlers::fetch::{Conversions, SessionCache};
+use crate::transactions::Transactions;
 
 /// One broker. Handlers are implemented on it, one file an API.
 #[derive(Debug)]
@@ -18,15 +19,17 @@ pub struct Broker {
     pub config: Arc<BrokerConfig>,
     /// Fetch sessions (KIP-227).
     pub sessions: SessionCache,
+    /// The coordinator of transactions.
+    pub transactions: Transactions,
     /// What the conversions for old readers share.
     pub conversions: Conversions,
 }
 
 impl Broker {
     /// A broker over an open engine.
-    pub fn new(engine: Engine, config: Arc<BrokerConfig>) -> Broker {
+    pub fn new(engine: Engine, transactions: Transactions, config: Arc<BrokerConfig>) -> Broker {
         let sessions = SessionCache::new(config.fetch_sessions_max);
-        Broker { engine, config, sessions, conversions: Conversions::default() }
+        Broker { engine, config, sessions, transactions, conversions: Conversions::default() }
     }
 
     /// A topic by name.

@@ -21,3 +21,4 @@ pub mod request;
 pub mod router;
 pub mod serve;
 pub mod stack;
+pub mod transactions;

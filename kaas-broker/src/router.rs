@@ -70,8 +70,14 @@ impl Service<Request> for Router {
             RequestBody::DeleteRecords(request) => to(broker, cx, request),
             RequestBody::InitProducerId(request) => to(broker, cx, request),
             RequestBody::OffsetForLeaderEpoch(request) => to(broker, cx, request),
+            RequestBody::AddPartitionsToTxn(request) => to(broker, cx, request),
+            RequestBody::EndTxn(request) => to(broker, cx, request),
+            RequestBody::WriteTxnMarkers(request) => to(broker, cx, request),
             RequestBody::DescribeConfigs(request) => to(broker, cx, request),
             RequestBody::DescribeCluster(request) => to(broker, cx, request),
+            RequestBody::DescribeProducers(request) => to(broker, cx, request),
+            RequestBody::DescribeTransactions(request) => to(broker, cx, request),
+            RequestBody::ListTransactions(request) => to(broker, cx, request),
             // The gate lets only the keys of the API table pass; a test holds the table against this list.
             _ => Box::pin(std::future::ready(Err(ApiError::new(ErrorCode::UnsupportedVersion)))),
         }

@@ -21,6 +21,7 @@ use crate::net::budget::Budget;
 use crate::net::conn::ConnOptions;
 use crate::net::listener::{Listener, SocketBuffers};
 use crate::stack::{self, Metrics, StackParts};
+use crate::transactions;
 
 /// How long a stopping broker waits for requests that are being served.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -43,8 +44,15 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     let listeners = bind(&config)?;
     let engine = open_engine(Arc::clone(&config)).await?;
     let infos: Vec<Arc<ListenerInfo>> = listeners.iter().map(|listener| Arc::clone(&listener.info)).collect();
-    let broker = Arc::new(Broker::new(engine.clone(), Arc::clone(&config)));
-    let parts = StackParts { broker, metrics: Arc::new(Metrics::default()), drain: CancellationToken::new() };
+    let (transactions, decided) =
+        transactions::open(&engine, config.transactions).context("starting the transaction coordinator")?;
+    let broker = Arc::new(Broker::new(engine.clone(), transactions, Arc::clone(&config)));
+    tokio::spawn(transactions::write_decided(Arc::clone(&broker), decided));
+    let parts = StackParts {
+        broker: Arc::clone(&broker),
+        metrics: Arc::new(Metrics::default()),
+        drain: CancellationToken::new(),
+    };
     let connections = TaskTracker::new();
     accept(listeners, &config, &parts, &connections);
     announce(&config, &infos, started);
@@ -59,7 +67,11 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     if tokio::time::timeout(DRAIN_MAX, connections.wait()).await.is_err() {
         tracing::warn!(connections = connections.len(), "some connections did not end in time");
     }
-    tokio::task::spawn_blocking(move || engine.close()).await?.context("closing the engine")?;
+    let close = move || {
+        broker.transactions.close();
+        engine.close()
+    };
+    tokio::task::spawn_blocking(close).await?.context("closing the engine")?;
     tracing::info!(requests = ?parts.metrics.requests(), refused = parts.metrics.refused(), "stopped");
     Ok(())
 }

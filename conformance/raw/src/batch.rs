@@ -18,6 +18,8 @@ const CRC_FROM: usize = 21;
 const LZ4_HEADER_CHECKSUM: u8 = 0x82;
 /// The time of records that do not say theirs, in milliseconds since the epoch.
 const TIME: i64 = 1_700_000_000_000;
+/// The bit of control batches in a batch's attributes.
+const CONTROL: i16 = 0x20;
 /// Records longer than this are shown by their length and CRC only.
 const SHOWN_BYTES_MAX: usize = 256;
 
@@ -335,7 +337,10 @@ fn describe_batch(batch: &[u8], unpack: bool) -> Value {
         records = unpacked;
     }
     let records = &records[..];
-    let shown = if records.len() <= SHOWN_BYTES_MAX {
+    let marker = (short(21) & CONTROL != 0).then(|| describe_marker(records)).flatten();
+    let shown = if let Some(marker) = marker {
+        marker
+    } else if records.len() <= SHOWN_BYTES_MAX {
         Value::from(to_hex(records))
     } else {
         json!({ "bytes": records.len(), "crc32c": crc32c::crc32c(records) })
@@ -355,6 +360,18 @@ fn describe_batch(batch: &[u8], unpack: bool) -> Value {
         "count": int(57),
         "records": shown,
     })
+}
+
+/// The end of a transaction, in words: its coordinator's epoch is each broker's own.
+fn describe_marker(record: &[u8]) -> Option<Value> {
+    // Length, attributes, time, offset, the key's length, version and type, the value's length, version and epoch, headers.
+    let [_, 0, 0, 0, 8, 0, 0, 0, kind, 12, 0, 0, a, b, c, d, 0] = *record else { return None };
+    let kind = match kind {
+        0 => "abort",
+        1 => "commit",
+        _ => return None,
+    };
+    Some(json!({ "marker": kind, "coordinatorEpoch": i32::from_be_bytes([a, b, c, d]) }))
 }
 
 #[cfg(test)]

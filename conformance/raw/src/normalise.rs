@@ -6,6 +6,16 @@ use serde_json::{Map, Value};
 
 /// A time this close to the clock's was taken while the case ran, in milliseconds.
 const NOW_WITHIN_MS: i64 = 10 * 60 * 1000;
+/// Lists of transactions' answers whose order means nothing, and the field that orders them.
+const TRANSACTION_LISTS: [(&str, &str); 7] = [
+    ("resultsByTopicV3AndBelow", "name"),
+    ("resultsByTransaction", "transactionalId"),
+    ("topicResults", "name"),
+    ("resultsByPartition", "partitionIndex"),
+    ("markers", "producerId"),
+    ("activeProducers", "producerId"),
+    ("topics", "topic"),
+];
 const NO_UUID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 /// The topic whose leader epoch has moved already.
 pub(crate) const AGED: &str = "kaas-raw-aged";
@@ -82,7 +92,14 @@ impl<'a> Normaliser<'a> {
             {
                 Value::from("$text")
             }
-            "logAppendTimeMs" | "timestamp" | "baseTimestamp" | "maxTimestamp" => time(value),
+            // Coordinators begin with epochs of their own.
+            "coordinatorEpoch" if number.is_some_and(|epoch| epoch >= 0) => Value::from("$coordinator"),
+            "logAppendTimeMs"
+            | "timestamp"
+            | "baseTimestamp"
+            | "maxTimestamp"
+            | "lastTimestamp"
+            | "transactionStartTimeMs" => time(value),
             _ => self.apply(value),
         }
     }
@@ -137,6 +154,39 @@ impl<'a> Normaliser<'a> {
                 partitions.sort_by_key(|partition| partition["partitionIndex"].as_i64());
             }
         }
+        // What transactions are made of is kept in hash maps too.
+        for (list, key) in TRANSACTION_LISTS {
+            if let Some(Value::Array(items)) = map.get_mut(list)
+                && items.iter().all(|item| item.get(key).is_some())
+            {
+                items.sort_by_key(|item| (item[key].as_i64(), item[key].to_string()));
+            }
+        }
+        if map.contains_key("producerId")
+            && let Some(Value::Array(topics)) = map.get_mut("topics")
+        {
+            topics.sort_by_key(|topic| topic["name"].to_string());
+        }
+        if map.contains_key("unknownStateFilters")
+            && let Some(Value::Array(states)) = map.get_mut("transactionStates")
+        {
+            states.retain(|state| !self.is_foreign(&state["transactionalId"]));
+            states.sort_by_key(|state| state["transactionalId"].to_string());
+        }
+        if let Some(topic) = map.get("topic").cloned()
+            && let Some(Value::Array(partitions)) = map.get_mut("partitions")
+        {
+            partitions.sort_by_key(Value::as_i64);
+            // Which partition a group's offsets are in follows from its name, which is another one in every run.
+            if topic == "__consumer_offsets" {
+                partitions.iter_mut().for_each(|partition| *partition = Value::from("$group"));
+            }
+        }
+        if let Some(Value::Array(partitions)) = map.get_mut("partitions")
+            && partitions.iter().all(is_code_of_partition)
+        {
+            partitions.sort_by_key(|one| one["partitionIndex"].as_i64());
+        }
         if let Some(Value::Array(responses)) = map.get_mut("responses")
             && responses.iter().all(|one| one.get("name").is_some())
         {
@@ -169,6 +219,12 @@ impl<'a> Normaliser<'a> {
             || name.starts_with("__")
             || (name.starts_with("raw-") && !name.starts_with(&self.facts.prefix))
     }
+}
+
+/// Whether this is a partition's number with an error code and nothing else.
+fn is_code_of_partition(value: &Value) -> bool {
+    let Some(fields) = value.as_object() else { return false };
+    fields.len() == 2 && fields.contains_key("partitionIndex") && fields.contains_key("errorCode")
 }
 
 fn time(value: Value) -> Value {

@@ -174,7 +174,11 @@ fn problem(answer: &Value) -> Option<String> {
         match value {
             Value::Array(items) => items.iter().any(code),
             Value::Object(map) => {
-                map.iter().any(|(key, value)| if key == "errorCode" { *value != 0 } else { code(value) })
+                let bad = |(key, value): (&String, &Value)| match key.as_str() {
+                    "errorCode" | "partitionErrorCode" => *value != 0,
+                    _ => code(value),
+                };
+                map.iter().any(bad)
             }
             _ => false,
         }

@@ -114,6 +114,14 @@ pub const BROKER: &[Def] = &[
         "The largest request that is read, in bytes; a longer one closes its connection before anything is allocated."),
     row("socket.send.buffer.bytes", Int, Some("-1"), Any, Live,
         "The kernel's send buffer of a connection, in bytes; -1 lets the kernel tune it. Kafka's own default is 102400."),
+    row("transaction.max.timeout.ms", Int, Some("900000"), Range(1, MAX), Live,
+        "The longest time-out that a transactional producer may ask for, in milliseconds."),
+    row("transaction.partition.verification.enable", Boolean, Some("true"), Any, Live,
+        "Whether the first batch of a transaction in a partition must belong to a transaction that the coordinator knows."),
+    row("transaction.remove.expired.transaction.cleanup.interval.ms", Int, Some("3600000"), Range(1, MAX), Live,
+        "How often transactional ids that nobody uses are looked for, in milliseconds."),
+    row("transactional.id.expiration.ms", Int, Some("604800000"), Range(1, MAX), Live,
+        "How long a transactional id without an open transaction is remembered, in milliseconds."),
     row("unclean.leader.election.enable", Boolean, Some("false"), Any, Idle(NO_REPLICATION), "The default of unclean.leader.election.enable."),
 ];
 

@@ -16,8 +16,12 @@ pub const NO_ZOOKEEPER: &str = "there is no ZooKeeper";
 pub const NO_QUORUM: &str = "there is no controller quorum and no metadata log";
 /// Keys of security protocols.
 pub const LATER_SECURITY: &str = "only PLAINTEXT listeners are served so far";
-/// Keys of consumer groups and transactions.
-pub const LATER_COORDINATION: &str = "group and transaction coordination is not served so far";
+/// Keys of consumer groups.
+pub const LATER_COORDINATION: &str = "group coordination is not served so far";
+/// Keys of the topic that Kafka keeps transactions in.
+pub const NO_TRANSACTION_TOPIC: &str = "transactions are kept in files of the volume, not in a topic";
+/// Keys of rounds in which Kafka looks for what is due.
+pub const TIMED_EXACTLY: &str = "a transaction is aborted when its time-out is over, not in rounds";
 /// Keys of quotas.
 pub const LATER_QUOTAS: &str = "quotas are not enforced so far";
 /// Keys of JVM plug-ins.

@@ -51,6 +51,10 @@ pub struct BrokerConfig {
     pub receive_buffer_bytes: Option<usize>,
     /// How long the sequences of an idle producer are remembered.
     pub producer_id_expiration: Duration,
+    /// What transactional producers may ask for, and how long they are remembered.
+    pub transactions: kaas_core::transaction::Config,
+    /// Whether batches of transactions are verified (KIP-890).
+    pub verify_transactions: bool,
     /// How many partitions are synced at the same time, at least.
     pub sync_parallelism: usize,
     /// How often old segments are looked for.
@@ -95,6 +99,14 @@ impl BrokerConfig {
             send_buffer_bytes: read.size_or_none("socket.send.buffer.bytes"),
             receive_buffer_bytes: read.size_or_none("socket.receive.buffer.bytes"),
             producer_id_expiration: Duration::from_millis(read.int("producer.id.expiration.ms") as u64),
+            transactions: kaas_core::transaction::Config {
+                timeout_max_ms: read.int("transaction.max.timeout.ms") as i32,
+                expiration_ms: read.int("transactional.id.expiration.ms"),
+                expiration_interval: Duration::from_millis(
+                    read.int("transaction.remove.expired.transaction.cleanup.interval.ms") as u64,
+                ),
+            },
+            verify_transactions: read.flag("transaction.partition.verification.enable"),
             sync_parallelism: read
                 .size("num.recovery.threads.per.data.dir")
                 .max(std::thread::available_parallelism().map_or(1, usize::from)),

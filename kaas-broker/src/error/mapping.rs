@@ -1,8 +1,10 @@
 //! Engine errors to Kafka codes. No arm is a wildcard: a new error of the engine does not compile until someone picks its code.
 
+use kaas_core::coordinator::CoordinatorError;
 use kaas_core::error::{
     AppendError, CreateTopicError, DeleteRecordsError, DeleteTopicError, ProducerIdError, ReadError,
 };
+use kaas_core::transaction::TransactionError;
 use kaas_proto::ErrorCode;
 
 /// The code of a refused or failed append.
@@ -79,6 +81,32 @@ pub fn producer_id_code(error: &ProducerIdError) -> ErrorCode {
         // Retriable for every client, unlike the storage code, which producers treat as fatal here.
         ProducerIdError::Storage(_) => ErrorCode::CoordinatorNotAvailable,
         ProducerIdError::Exhausted => ErrorCode::UnknownServerError,
+    }
+}
+
+/// The code of a coordinator that did not answer.
+pub fn coordinator_code(error: &CoordinatorError) -> ErrorCode {
+    match error {
+        CoordinatorError::Loading => ErrorCode::CoordinatorLoadInProgress,
+        CoordinatorError::Moved => ErrorCode::NotCoordinator,
+        CoordinatorError::Unavailable(_) => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// The code of a refused call on a transactional id.
+pub fn transaction_code(error: &TransactionError) -> ErrorCode {
+    match error {
+        TransactionError::InvalidRequest => ErrorCode::InvalidRequest,
+        TransactionError::InvalidTransactionTimeout => ErrorCode::InvalidTransactionTimeout,
+        TransactionError::ConcurrentTransactions => ErrorCode::ConcurrentTransactions,
+        TransactionError::ProducerFenced => ErrorCode::ProducerFenced,
+        TransactionError::InvalidProducerIdMapping => ErrorCode::InvalidProducerIdMapping,
+        TransactionError::InvalidTransactionState => ErrorCode::InvalidTxnState,
+        TransactionError::TransactionalIdNotFound => ErrorCode::TransactionalIdNotFound,
+        // Kafka has no such limits; producers stop at this code and say it.
+        TransactionError::TooManyTransactionalIds | TransactionError::TooManyPartitions => {
+            ErrorCode::PolicyViolation
+        }
     }
 }
 

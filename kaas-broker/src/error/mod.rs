@@ -5,7 +5,8 @@ mod mapping;
 use kaas_proto::{ErrorCode, KStr};
 
 pub use mapping::{
-    append_code, create_topic_code, delete_records_code, delete_topic_code, producer_id_code, read_code,
+    append_code, coordinator_code, create_topic_code, delete_records_code, delete_topic_code,
+    producer_id_code, read_code, transaction_code,
 };
 
 /// Bytes of the longest string before the flexible versions: its length is 16 bits. A response with a longer one cannot be sent.

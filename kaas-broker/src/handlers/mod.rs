@@ -1,17 +1,23 @@
 //! The handlers: one file an API, named like the API.
 
+mod add_partitions_to_txn;
 mod api_versions;
 pub mod create_topics;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_producers;
+mod describe_transactions;
+mod end_txn;
 pub mod fetch;
 mod init_producer_id;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_for_leader_epoch;
 mod produce;
+mod write_txn_markers;
 
 /// "Not asked for" in every field of authorised operations (KIP-430).
 const OPERATIONS_NOT_ASKED: i32 = i32::MIN;

@@ -4,12 +4,15 @@ use std::task::{Context, Poll};
 
 use kaas_proto::messages::{
     ApiVersionsResponse, CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse,
-    DescribeClusterResponse, DescribeConfigsResponse, FetchResponse, InitProducerIdResponse,
+    DescribeClusterResponse, DescribeConfigsResponse, DescribeProducersResponse,
+    DescribeTransactionsResponse, FetchResponse, InitProducerIdResponse, ListTransactionsResponse,
     MetadataResponse,
     create_topics_response::CreatableTopicResult,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
     describe_configs_response::DescribeConfigsResult,
+    describe_producers_response::{PartitionResponse, TopicResponse},
+    describe_transactions_response::TransactionState,
     fetch_response::{FetchableTopicResponse, PartitionData},
     metadata_response::MetadataResponseTopic,
 };
@@ -129,6 +132,40 @@ fn shape(request: &RequestBody) -> Option<ErrorShape> {
                 DescribeConfigsResponse { results: failed.collect(), ..Default::default() }.into()
             })
         }
+        RequestBody::DescribeProducers(request) => {
+            let topics = request.topics.clone();
+            Box::new(move |error| {
+                let failed = topics.into_iter().map(|topic| TopicResponse {
+                    name: topic.name,
+                    partitions: topic
+                        .partition_indexes
+                        .iter()
+                        .map(|&partition_index| PartitionResponse {
+                            partition_index,
+                            error_code: error.code.code(),
+                            error_message: Some(error.message()),
+                            ..Default::default()
+                        })
+                        .collect(),
+                });
+                DescribeProducersResponse { topics: failed.collect(), ..Default::default() }.into()
+            })
+        }
+        RequestBody::DescribeTransactions(request) => {
+            let ids = request.transactional_ids.clone();
+            Box::new(move |error| {
+                let failed = ids.into_iter().map(|transactional_id| TransactionState {
+                    error_code: error.code.code(),
+                    transactional_id,
+                    ..Default::default()
+                });
+                let transaction_states = failed.collect();
+                DescribeTransactionsResponse { transaction_states, ..Default::default() }.into()
+            })
+        }
+        RequestBody::ListTransactions(_) => Box::new(|error| {
+            ListTransactionsResponse { error_code: error.code.code(), ..Default::default() }.into()
+        }),
         RequestBody::Fetch(request) if !matches!(request.isolation_level, 0 | 1) => {
             let topics = request.topics.clone();
             Box::new(move |error| {

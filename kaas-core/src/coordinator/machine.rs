@@ -81,6 +81,13 @@ impl<R> Answer<R> for tokio::sync::oneshot::Sender<R> {
     }
 }
 
+/// For machines that answer every call at once: there is no such caller.
+impl<R> Answer<R> for std::convert::Infallible {
+    fn answer(self, _: R) {
+        match self {}
+    }
+}
+
 /// Whoever runs a coordinator's machines.
 pub trait Host<M: Machine>: Send + Sync + 'static {
     /// A new, empty machine for a slot. The epoch is higher than that of any earlier life of the slot, wherever it was.

@@ -67,7 +67,7 @@ impl TopicBatches {
 
 impl Batch {
     /// The header, when the bytes begin with one of format 2.
-    fn header(&self) -> Option<BatchHeader> {
+    pub(super) fn header(&self) -> Option<BatchHeader> {
         BatchHeader::parse(self.bytes.as_ref()?).ok()
     }
 

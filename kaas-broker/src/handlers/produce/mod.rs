@@ -3,23 +3,26 @@
 //! * v0-2: message sets of magic 0 and 1, converted up; or batches, as Kafka does not look. v1: throttle time. v2: append time.
 //! * v3: batches of format 2, transactional id. v5: log start offset. v7: zstd. v8: record errors. v9: flexible. v10: current leader
 //!   (KIP-951).
+//! * A transaction's partitions are verified before its first batch in each (KIP-890).
 //! * The call ends when every batch has its place in the log; the answer comes when all are durable and published.
 //! * `acks=1` and `acks=all` are the same: one writer, one volume. `acks=0` is never answered; any error closes the connection.
 
 mod batches;
 mod response;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kaas_core::record::is_empty_set;
-use kaas_core::{AppendOptions, Appended, Partition, PendingAppend};
+use kaas_core::{AppendOptions, Appended, Partition, PendingAppend, TxnProof};
 use kaas_proto::messages::{ProduceRequest, ProduceResponse};
 use kaas_proto::{ErrorCode, KStr};
 use tokio::time::Instant;
 
 use batches::{BATCHES_FROM, Batch, TopicBatches};
 use response::Refusal;
+use verify::Proofs;
 
 use crate::broker::{Broker, partition_of};
 use crate::error::ApiError;
@@ -64,11 +67,18 @@ impl Handler<ProduceRequest> for Broker {
         let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
         let deadline = Instant::now() + timeout.max(WAIT_MIN);
         let (acks, transactional) = (request.acks, request.transactional_id.is_some());
+        let transactional_id = request.transactional_id.clone();
         let topics = batches::of(request);
-        let refusal = refuse_all(&topics, acks, transactional);
+        let (refusal, proofs) = match refuse_all(&topics, acks, transactional) {
+            Some(code) => (Some(Refusal::from(code)), Proofs::default()),
+            None => match self.verify(transactional_id.as_ref(), &topics).await {
+                Ok(proofs) => (None, proofs),
+                Err(refusal) => (Some(refusal), Proofs::default()),
+            },
+        };
         let mut started = Vec::with_capacity(topics.len());
         for topic in topics {
-            started.push(self.start_topic(topic, refusal, cx.version, deadline).await);
+            started.push(self.start_topic(topic, refusal.as_ref(), &proofs, cx.version, deadline).await);
         }
         if acks == 0 {
             let failed =
@@ -91,7 +101,8 @@ impl Broker {
     async fn start_topic(
         &self,
         topic: TopicBatches,
-        refusal: Option<ErrorCode>,
+        refusal: Option<&Refusal>,
+        proofs: &Proofs,
         version: i16,
         deadline: Instant,
     ) -> StartedTopic {
@@ -102,8 +113,10 @@ impl Broker {
             let partition = found.as_ref().and_then(|topic| partition_of(topic, index));
             let started = match (partition, refusal) {
                 (None, _) => Err(ErrorCode::UnknownTopicOrPartition.into()),
-                (_, Some(code)) => Err(code.into()),
-                (Some(partition), None) => append(&partition, batch, version),
+                (_, Some(refusal)) => Err(refusal.clone()),
+                (Some(partition), None) => proofs
+                    .of(&topic.name, index)
+                    .and_then(|transaction| append(&partition, batch, transaction, version)),
             };
             let outcome = match started {
                 // What a request may take in memory is accounted by what was received.
@@ -120,7 +133,12 @@ impl Broker {
     }
 }
 
-fn append(partition: &Partition, batch: Batch, version: i16) -> Result<Append, Refusal> {
+fn append(
+    partition: &Partition,
+    batch: Batch,
+    transaction: TxnProof,
+    version: i16,
+) -> Result<Append, Refusal> {
     batch.check_version(version)?;
     let old_formats = version < BATCHES_FROM;
     // Only a log that got a whole batch to look at tells where it begins.
@@ -133,7 +151,7 @@ fn append(partition: &Partition, batch: Batch, version: i16) -> Result<Append, R
     if old_formats && is_empty_set(&bytes) {
         return Ok(Append::Nothing);
     }
-    let options = AppendOptions { old_formats, ..AppendOptions::default() };
+    let options = AppendOptions { old_formats, transaction, ..AppendOptions::default() };
     let append = || partition.append(bytes, options);
     // The other connections of this thread move to another one meanwhile.
     let appended = if long { tokio::task::block_in_place(append) } else { append() };

@@ -12,6 +12,7 @@ use crate::error::append_code;
 pub(super) const NO_OFFSET: i64 = -1;
 
 /// Why a partition's records were not appended.
+#[derive(Clone)]
 pub(super) struct Refusal {
     code: ErrorCode,
     message: Option<String>,
@@ -26,6 +27,17 @@ impl From<ErrorCode> for Refusal {
 }
 
 impl Refusal {
+    /// A refusal in words.
+    pub(super) fn because(code: ErrorCode, message: impl Into<String>) -> Refusal {
+        Refusal { message: Some(message.into()), ..code.into() }
+    }
+
+    /// Its code.
+    #[cfg(test)]
+    pub(super) fn code(&self) -> ErrorCode {
+        self.code
+    }
+
     /// The refusal of a log that begins at `log_start`.
     pub(super) fn of(error: &AppendError, log_start: i64) -> Refusal {
         let records = match error {
