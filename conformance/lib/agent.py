@@ -40,24 +40,29 @@ class Agent:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")
         except BrokenPipeError:
             raise ClientFailure(f"the program ended with {self._process.wait()}") from None
-        answer = json.loads(self._line(timeout_s + ANSWER_GRACE_S))
+        answer = json.loads(self._line(op, timeout_s + ANSWER_GRACE_S))
         if "error" in answer:
             raise ClientFailure(answer["error"])
         return answer
 
-    def _line(self, timeout_s: float) -> bytes:
+    def _line(self, op: str, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
         line = b""
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([self._process.stdout], [], [], max(0, deadline - time.monotonic()))
             if not ready:
                 self._process.kill()
-                raise ClientFailure(f"no answer within {timeout_s:.0f} s")
+                raise ClientFailure(f"{op}: no answer within {timeout_s:.0f} s")
             piece = self._process.stdout.read(65536)
             if not piece:
                 raise ClientFailure(f"the program ended with {self._process.wait()}")
             line += piece
         return line
+
+    def kill(self) -> None:
+        """Ends the program as a crash would: nothing is said to the broker."""
+        self._process.kill()
+        self.close()
 
     def close(self) -> None:
         """Ends the program: its input ends, and it is killed when that does not end it."""

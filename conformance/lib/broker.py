@@ -93,6 +93,11 @@ class Broker:
             self._process.kill()
             return self._process.wait()
 
+    def kill(self) -> None:
+        """Ends the broker as a crash would."""
+        self._process.kill()
+        self._process.wait()
+
     def log_tail(self) -> str:
         """The last lines of the broker's log."""
         lines = (self.folder / "broker.log").read_text(errors="replace").splitlines()

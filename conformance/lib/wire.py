@@ -4,7 +4,7 @@ import socket
 import struct
 import time
 
-API_PRODUCE, API_LIST_OFFSETS, API_METADATA = 0, 2, 3
+API_PRODUCE, API_LIST_OFFSETS, API_METADATA, API_OFFSET_FETCH = 0, 2, 3, 9
 API_VERSIONS, API_CREATE_TOPICS, API_DELETE_TOPICS = 18, 19, 20
 REQUEST_TIMEOUT_MS = 30_000
 LATEST = -1
@@ -164,6 +164,22 @@ class Wire:
         answer.take("i"), answer.string(), answer.take("i"), answer.take("i")
         code, _, offset = answer.take("h"), answer.take("q"), answer.take("q")
         return code, offset
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int | None]:
+        """What a group has committed (OffsetFetch v1), None where nothing."""
+        body = _string(group) + struct.pack(">i", 1) + _string(topic) + struct.pack(">i", partitions)
+        answer = self._call(API_OFFSET_FETCH, 1, body + b"".join(struct.pack(">i", one) for one in range(partitions)))
+        answer.take("i")  # one topic
+        answer.string()
+        found: dict[int, int | None] = {}
+        for _ in range(answer.take("i")):
+            partition, offset = answer.take("i"), answer.take("q")
+            answer.string()
+            code = answer.take("h")
+            if code:
+                raise WireError(f"OffsetFetch {group}", code)
+            found[partition] = None if offset < 0 else offset
+        return [found[partition] for partition in range(partitions)]
 
     def _until(self, done, what: str) -> None:
         deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000

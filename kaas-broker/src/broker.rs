@@ -7,6 +7,7 @@ use kaas_proto::ErrorCode;
 
 use crate::config::BrokerConfig;
 use crate::error::ApiError;
+use crate::groups::Groups;
 use crate::handlers::fetch::{Conversions, SessionCache};
 use crate::transactions::Transactions;
 
@@ -19,6 +20,8 @@ pub struct Broker {
     pub config: Arc<BrokerConfig>,
     /// Fetch sessions (KIP-227).
     pub sessions: SessionCache,
+    /// The coordinator of consumer groups.
+    pub groups: Groups,
     /// The coordinator of transactions.
     pub transactions: Transactions,
     /// What the conversions for old readers share.
@@ -27,9 +30,14 @@ pub struct Broker {
 
 impl Broker {
     /// A broker over an open engine.
-    pub fn new(engine: Engine, transactions: Transactions, config: Arc<BrokerConfig>) -> Broker {
+    pub fn new(
+        engine: Engine,
+        groups: Groups,
+        transactions: Transactions,
+        config: Arc<BrokerConfig>,
+    ) -> Broker {
         let sessions = SessionCache::new(config.fetch_sessions_max);
-        Broker { engine, config, sessions, transactions, conversions: Conversions::default() }
+        Broker { engine, config, sessions, groups, transactions, conversions: Conversions::default() }
     }
 
     /// A topic by name.

@@ -10,6 +10,7 @@ pub mod broker;
 pub mod config;
 pub mod data_folder;
 pub mod error;
+pub mod groups;
 pub mod handlers;
 pub mod inspect;
 pub mod instance_lock;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kaas_proto::RequestBody;
+use kaas_proto::{KStr, RequestBody};
 
 use crate::listener_info::ListenerInfo;
 
@@ -70,6 +70,8 @@ pub struct RequestCx {
     pub conn: Arc<ConnCx>,
     /// The version of the body, within the served range.
     pub version: i16,
+    /// What the client calls itself, by the header.
+    pub client_id: Option<KStr>,
 }
 
 /// A request below the codec.

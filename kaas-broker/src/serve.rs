@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::banner;
 use crate::broker::Broker;
 use crate::config::{BrokerConfig, resolve};
+use crate::groups;
 use crate::instance_lock::InstanceLock;
 use crate::listener_info::ListenerInfo;
 use crate::net::admission::Admission;
@@ -44,9 +45,11 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
     let listeners = bind(&config)?;
     let engine = open_engine(Arc::clone(&config)).await?;
     let infos: Vec<Arc<ListenerInfo>> = listeners.iter().map(|listener| Arc::clone(&listener.info)).collect();
-    let (transactions, decided) =
-        transactions::open(&engine, config.transactions).context("starting the transaction coordinator")?;
-    let broker = Arc::new(Broker::new(engine.clone(), transactions, Arc::clone(&config)));
+    let groups = groups::open(&engine, config.groups, config.sync_coordinators)
+        .context("starting the group coordinator")?;
+    let (transactions, decided) = transactions::open(&engine, config.transactions, config.sync_coordinators)
+        .context("starting the transaction coordinator")?;
+    let broker = Arc::new(Broker::new(engine.clone(), groups, transactions, Arc::clone(&config)));
     tokio::spawn(transactions::write_decided(Arc::clone(&broker), decided));
     let parts = StackParts {
         broker: Arc::clone(&broker),
@@ -68,6 +71,7 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
         tracing::warn!(connections = connections.len(), "some connections did not end in time");
     }
     let close = move || {
+        broker.groups.close();
         broker.transactions.close();
         engine.close()
     };

@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from lib import program, records
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 BOOTSTRAP = sys.argv[1]
@@ -16,6 +16,7 @@ MESSAGE_BYTES_MAX = 8 << 20
 SENDS_IN_FLIGHT_MAX = 20_000
 loop = asyncio.new_event_loop()
 producers, consumers = program.Handles(), program.Handles()
+members: dict[str, "Member"] = {}
 
 
 def new_producer(command: dict) -> AIOKafkaProducer:
@@ -157,6 +158,79 @@ def times(command: dict) -> dict:
     return {"offsets": with_consumer(ask)}
 
 
+SESSION_MS = 6000
+
+
+class Member(ConsumerRebalanceListener):
+    """A member of a group, and how often its partitions have changed."""
+
+    def __init__(self, command: dict) -> None:
+        settings = {"group_id": command["group"], "session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500}
+        if "instance" in command:
+            settings["group_instance_id"] = command["instance"]
+        self.rebalances = 0
+        self.consumer = new_consumer(**settings)
+        self.consumer.subscribe([command["topic"]], listener=self)
+
+    def on_partitions_revoked(self, revoked) -> None:
+        pass
+
+    def on_partitions_assigned(self, assigned) -> None:
+        self.rebalances += 1
+
+    async def poll(self, command: dict) -> dict:
+        deadline = time.monotonic() + command["ms"] / 1000
+        received = []
+        while (left := deadline - time.monotonic()) > 0:
+            for messages in (await self.consumer.getmany(timeout_ms=int(left * 1000) + 1)).values():
+                received += [(message.partition, message.offset) for message in messages]
+        if command["commit"] and received:
+            await self.consumer.commit()
+        assigned = [partition.partition for partition in self.consumer.assignment()]
+        return {"assigned": assigned, "records": received, "rebalances": self.rebalances}
+
+
+def member(command: dict) -> None:
+    members[command["handle"]] = Member(command)
+
+
+def poll(command: dict) -> dict:
+    return loop.run_until_complete(members[command["handle"]].poll(command))
+
+
+def leave(command: dict) -> None:
+    loop.run_until_complete(members.pop(command["handle"]).consumer.stop())
+
+
+def in_group(command: dict, work):
+    """Work with the group's offsets from outside of it."""
+    consumer = new_consumer(group_id=command["group"])
+    partitions = [TopicPartition(command["topic"], index) for index in range(command["partitions"])]
+
+    async def assigned():
+        consumer.assign(partitions)
+        return await work(consumer, partitions)
+
+    try:
+        return loop.run_until_complete(assigned())
+    finally:
+        loop.run_until_complete(consumer.stop())
+
+
+def committed(command: dict) -> dict:
+    async def ask(consumer: AIOKafkaConsumer, partitions: list) -> list:
+        return [await consumer.committed(partition) for partition in partitions]
+
+    return {"offsets": in_group(command, ask)}
+
+
+def reset_offsets(command: dict) -> None:
+    async def commit(consumer: AIOKafkaConsumer, partitions: list) -> None:
+        await consumer.commit({partition: command["offset"] for partition in partitions})
+
+    in_group(command, commit)
+
+
 def with_admin(work):
     async def run():
         admin = AIOKafkaAdminClient(bootstrap_servers=BOOTSTRAP)
@@ -194,6 +268,7 @@ def delete(command: dict) -> None:
 program.serve(
     {
         "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
-        "topics": topics, "create": create, "delete": delete,
+        "topics": topics, "create": create, "delete": delete, "member": member, "poll": poll, "leave": leave,
+        "committed": committed, "reset_offsets": reset_offsets,
     }
 )

@@ -14,6 +14,7 @@ BOOTSTRAP = sys.argv[1]
 MESSAGE_BYTES_MAX = 8 << 20
 TIMEOUT_S = 60
 producers, consumers = program.Handles(), program.Handles()
+members: dict[str, "Member"] = {}
 
 
 def new_producer(command: dict) -> Producer:
@@ -148,6 +149,72 @@ def times(command: dict) -> dict:
     return {"offsets": with_consumer(ask)}
 
 
+SESSION_MS = 6000
+
+
+class Member:
+    """A member of a group, and how often its partitions have changed."""
+
+    def __init__(self, command: dict) -> None:
+        settings = {"group.id": command["group"], "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500}
+        if "instance" in command:
+            settings["group.instance.id"] = command["instance"]
+        self.consumer = new_consumer(settings)
+        self.rebalances = 0
+        self.consumer.subscribe([command["topic"]], on_assign=self._changed)
+
+    def _changed(self, _consumer: Consumer, _partitions: list) -> None:
+        self.rebalances += 1
+
+    def poll(self, command: dict) -> dict:
+        deadline = time.monotonic() + command["ms"] / 1000
+        received = []
+        while (left := deadline - time.monotonic()) > 0:
+            for message in self.consumer.consume(1000, left):
+                if message.error():
+                    raise KafkaException(message.error())
+                received.append((message.partition(), message.offset()))
+        if command["commit"] and received:
+            self.consumer.commit(asynchronous=False)
+        assigned = [partition.partition for partition in self.consumer.assignment()]
+        return {"assigned": assigned, "records": received, "rebalances": self.rebalances}
+
+
+def member(command: dict) -> None:
+    members[command["handle"]] = Member(command)
+
+
+def poll(command: dict) -> dict:
+    return members[command["handle"]].poll(command)
+
+
+def leave(command: dict) -> None:
+    members.pop(command["handle"]).consumer.close()
+
+
+def in_group(command: dict, work):
+    """Work with the group's offsets from outside of it."""
+    consumer = new_consumer({"group.id": command["group"]})
+    try:
+        return work(consumer, [TopicPartition(command["topic"], index) for index in range(command["partitions"])])
+    finally:
+        consumer.close()
+
+
+def committed(command: dict) -> dict:
+    found = in_group(command, lambda consumer, partitions: consumer.committed(partitions, TIMEOUT_S))
+    return {"offsets": [None if one.offset < 0 else one.offset for one in found]}
+
+
+def reset_offsets(command: dict) -> None:
+    def commit(consumer: Consumer, partitions: list) -> None:
+        for partition in partitions:
+            partition.offset = command["offset"]
+        consumer.commit(offsets=partitions, asynchronous=False)
+
+    in_group(command, commit)
+
+
 def admin() -> AdminClient:
     return AdminClient({"bootstrap.servers": BOOTSTRAP})
 
@@ -173,6 +240,7 @@ def delete(command: dict) -> None:
 program.serve(
     {
         "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
-        "topics": topics, "create": create, "delete": delete,
+        "topics": topics, "create": create, "delete": delete, "member": member, "poll": poll, "leave": leave,
+        "committed": committed, "reset_offsets": reset_offsets,
     }
 )

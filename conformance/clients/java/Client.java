@@ -46,9 +46,11 @@ public final class Client {
     private final String bootstrap;
     private final Map<String, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
     private final Map<String, KafkaConsumer<byte[], byte[]>> consumers = new HashMap<>();
+    private final Members members;
 
     private Client(String bootstrap) {
         this.bootstrap = bootstrap;
+        this.members = new Members(bootstrap);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -73,6 +75,11 @@ public final class Client {
                 case "topics" -> topics(answer.putObject("topics"));
                 case "create" -> create(command);
                 case "delete" -> delete(command);
+                case "member" -> members.join(command);
+                case "poll" -> members.poll(command, answer);
+                case "leave" -> members.leave(command);
+                case "committed" -> members.committed(command, answer.putArray("offsets"));
+                case "reset_offsets" -> members.reset(command);
                 default -> answer.put("error", "unknown op " + command.get("op"));
             }
         } catch (Exception failure) { // the client's failure is the check's result, whatever its type

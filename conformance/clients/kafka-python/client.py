@@ -18,6 +18,8 @@ import kafka
 import kafka.codec
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.structs import OffsetAndMetadata
 
 BOOTSTRAP = sys.argv[1]
 MESSAGE_BYTES_MAX = 8 << 20
@@ -28,6 +30,7 @@ OLD = kafka.__version__.startswith("2.0.")
 # zstd frames that do not name their size are taken only up to this; 2.0.2 has 1 MiB.
 kafka.codec.ZSTD_MAX_OUTPUT_SIZE = MESSAGE_BYTES_MAX
 producers, consumers = program.Handles(), program.Handles()
+members: dict[str, "Member"] = {}
 
 
 def api_version(command: dict) -> dict:
@@ -178,6 +181,73 @@ def version(_: dict) -> dict:
     return with_consumer(lambda consumer: {"version": list(consumer.config["api_version"])})
 
 
+SESSION_MS = 6000
+
+
+class Member(ConsumerRebalanceListener):
+    """A member of a group, and how often its partitions have changed."""
+
+    def __init__(self, command: dict) -> None:
+        settings = {"group_id": command["group"], "session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500}
+        if "instance" in command:
+            settings["group_instance_id"] = command["instance"]
+        self.consumer = new_consumer(**settings)
+        self.rebalances = 0
+        self.consumer.subscribe([command["topic"]], listener=self)
+
+    def on_partitions_revoked(self, revoked) -> None:
+        pass
+
+    def on_partitions_assigned(self, assigned) -> None:
+        self.rebalances += 1
+
+    def poll(self, command: dict) -> dict:
+        deadline = time.monotonic() + command["ms"] / 1000
+        received = []
+        while (left := deadline - time.monotonic()) > 0:
+            for messages in self.consumer.poll(int(left * 1000) + 1).values():
+                received += [(message.partition, message.offset) for message in messages]
+        if command["commit"] and received:
+            self.consumer.commit()
+        assigned = [partition.partition for partition in self.consumer.assignment()]
+        return {"assigned": assigned, "records": received, "rebalances": self.rebalances}
+
+
+def member(command: dict) -> None:
+    members[command["handle"]] = Member(command)
+
+
+def poll(command: dict) -> dict:
+    return members[command["handle"]].poll(command)
+
+
+def leave(command: dict) -> None:
+    members.pop(command["handle"]).consumer.close()
+
+
+def in_group(command: dict, work):
+    """Work with the group's offsets from outside of it."""
+    consumer = new_consumer(group_id=command["group"])
+    try:
+        return work(consumer, [TopicPartition(command["topic"], index) for index in range(command["partitions"])])
+    finally:
+        consumer.close()
+
+
+def committed(command: dict) -> dict:
+    return {"offsets": in_group(command, lambda consumer, partitions: [consumer.committed(one) for one in partitions])}
+
+
+def reset_offsets(command: dict) -> None:
+    def commit(consumer: KafkaConsumer, partitions: list) -> None:
+        consumer.assign(partitions)
+        # 2.0.2 knows two fields, newer versions add the leader's epoch.
+        fields = (command["offset"], "", -1)[: len(OffsetAndMetadata._fields)]
+        consumer.commit({one: OffsetAndMetadata(*fields) for one in partitions})
+
+    in_group(command, commit)
+
+
 def with_admin(work) -> None:
     admin = KafkaAdminClient(bootstrap_servers=BOOTSTRAP)
     try:
@@ -198,6 +268,7 @@ def delete(command: dict) -> None:
 program.serve(
     {
         "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
-        "topics": topics, "version": version, "create": create, "delete": delete,
+        "topics": topics, "version": version, "create": create, "delete": delete, "member": member, "poll": poll,
+        "leave": leave, "committed": committed, "reset_offsets": reset_offsets,
     }
 )

@@ -9,6 +9,7 @@ const snappy = require('kafkajs-snappy')
 const lz4 = require('lz4-napi')
 const zstd = require('@mongodb-js/zstd')
 const { PartitionConsumer } = require('./consumer')
+const group = require('./group')
 const { readMessages, toLine } = require('./records')
 
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
@@ -164,7 +165,14 @@ const remove = ({ topic }) =>
     return {}
   })
 
-const verbs = { produce, consume, idle, watermarks, times, topics, create, delete: remove }
+const verbs = {
+  produce, consume, idle, watermarks, times, topics, create, delete: remove,
+  member: command => group.join(kafka, command),
+  poll: group.poll,
+  leave: group.leave,
+  committed: command => withAdmin(admin => group.committed(admin, command)),
+  reset_offsets: command => withAdmin(admin => group.resetOffsets(admin, command)),
+}
 
 async function main() {
   for await (const line of readline.createInterface({ input: process.stdin })) {

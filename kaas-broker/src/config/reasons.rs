@@ -16,10 +16,11 @@ pub const NO_ZOOKEEPER: &str = "there is no ZooKeeper";
 pub const NO_QUORUM: &str = "there is no controller quorum and no metadata log";
 /// Keys of security protocols.
 pub const LATER_SECURITY: &str = "only PLAINTEXT listeners are served so far";
-/// Keys of consumer groups.
-pub const LATER_COORDINATION: &str = "group coordination is not served so far";
-/// Keys of the topic that Kafka keeps transactions in.
-pub const NO_TRANSACTION_TOPIC: &str = "transactions are kept in files of the volume, not in a topic";
+/// Keys of the group protocol that is new in Kafka 3.7, in preview.
+pub const LATER_GROUP_PROTOCOL: &str = "only the classic group protocol is served";
+/// Keys of the topics that Kafka keeps offsets and transactions in.
+pub const NO_COORDINATION_TOPIC: &str =
+    "groups and transactions are kept in files of the volume, not in topics";
 /// Keys of rounds in which Kafka looks for what is due.
 pub const TIMED_EXACTLY: &str = "a transaction is aborted when its time-out is over, not in rounds";
 /// Keys of quotas.

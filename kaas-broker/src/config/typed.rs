@@ -51,6 +51,10 @@ pub struct BrokerConfig {
     pub receive_buffer_bytes: Option<usize>,
     /// How long the sequences of an idle producer are remembered.
     pub producer_id_expiration: Duration,
+    /// What bounds consumer groups.
+    pub groups: kaas_core::group::GroupOptions,
+    /// Whether coordinators answer when a change is synced; without it, when it is written.
+    pub sync_coordinators: bool,
     /// What transactional producers may ask for, and how long they are remembered.
     pub transactions: kaas_core::transaction::Config,
     /// Whether batches of transactions are verified (KIP-890).
@@ -99,6 +103,17 @@ impl BrokerConfig {
             send_buffer_bytes: read.size_or_none("socket.send.buffer.bytes"),
             receive_buffer_bytes: read.size_or_none("socket.receive.buffer.bytes"),
             producer_id_expiration: Duration::from_millis(read.int("producer.id.expiration.ms") as u64),
+            groups: kaas_core::group::GroupOptions {
+                min_session_timeout_ms: read.int("group.min.session.timeout.ms") as i32,
+                max_session_timeout_ms: read.int("group.max.session.timeout.ms") as i32,
+                initial_rebalance_delay_ms: read.int("group.initial.rebalance.delay.ms") as i32,
+                max_size: read.size("group.max.size"),
+                offset_metadata_max: read.size("offset.metadata.max.bytes"),
+                offsets_retention_ms: read.int("offsets.retention.minutes").saturating_mul(60_000),
+                offsets_retention_check_interval_ms: read.int("offsets.retention.check.interval.ms"),
+                ..Default::default()
+            },
+            sync_coordinators: read.int("log.flush.interval.messages") != i64::MAX,
             transactions: kaas_core::transaction::Config {
                 timeout_max_ms: read.int("transaction.max.timeout.ms") as i32,
                 expiration_ms: read.int("transactional.id.expiration.ms"),

@@ -4,6 +4,7 @@ use kaas_core::coordinator::CoordinatorError;
 use kaas_core::error::{
     AppendError, CreateTopicError, DeleteRecordsError, DeleteTopicError, ProducerIdError, ReadError,
 };
+use kaas_core::group::GroupError;
 use kaas_core::transaction::TransactionError;
 use kaas_proto::ErrorCode;
 
@@ -90,6 +91,32 @@ pub fn coordinator_code(error: &CoordinatorError) -> ErrorCode {
         CoordinatorError::Loading => ErrorCode::CoordinatorLoadInProgress,
         CoordinatorError::Moved => ErrorCode::NotCoordinator,
         CoordinatorError::Unavailable(_) => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// The code of a refused call on a group.
+pub fn group_code(error: GroupError) -> ErrorCode {
+    match error {
+        GroupError::InvalidGroupId => ErrorCode::InvalidGroupId,
+        GroupError::InvalidSessionTimeout => ErrorCode::InvalidSessionTimeout,
+        GroupError::InconsistentGroupProtocol => ErrorCode::InconsistentGroupProtocol,
+        GroupError::MemberIdRequired => ErrorCode::MemberIdRequired,
+        GroupError::UnknownMemberId => ErrorCode::UnknownMemberId,
+        GroupError::IllegalGeneration => ErrorCode::IllegalGeneration,
+        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        GroupError::FencedInstanceId => ErrorCode::FencedInstanceId,
+        GroupError::GroupMaxSizeReached => ErrorCode::GroupMaxSizeReached,
+        // Kafka has no code for it: it fails with an exception that it did not expect.
+        GroupError::PendingMemberIsDynamic => ErrorCode::UnknownServerError,
+        GroupError::GroupIdNotFound => ErrorCode::GroupIdNotFound,
+        GroupError::NonEmptyGroup => ErrorCode::NonEmptyGroup,
+        GroupError::GroupSubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
+        GroupError::OffsetMetadataTooLarge => ErrorCode::OffsetMetadataTooLarge,
+        GroupError::UnstableOffsetCommit => ErrorCode::UnstableOffsetCommit,
+        GroupError::InvalidProducerEpoch => ErrorCode::InvalidProducerEpoch,
+        GroupError::InvalidTxnState => ErrorCode::InvalidTxnState,
+        // Kafka has no such limit; clients stop at this code and say it.
+        GroupError::TooManyGroups => ErrorCode::PolicyViolation,
     }
 }
 

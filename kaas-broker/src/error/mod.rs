@@ -5,7 +5,7 @@ mod mapping;
 use kaas_proto::{ErrorCode, KStr};
 
 pub use mapping::{
-    append_code, coordinator_code, create_topic_code, delete_records_code, delete_topic_code,
+    append_code, coordinator_code, create_topic_code, delete_records_code, delete_topic_code, group_code,
     producer_id_code, read_code, transaction_code,
 };
 

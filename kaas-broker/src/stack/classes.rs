@@ -109,7 +109,7 @@ mod tests {
             host: String::new(),
         };
         let conn = ConnCx { id: 1, peer: address, local: address, listener: Arc::new(listener) };
-        Request { cx: RequestCx { conn: Arc::new(conn), version: 0 }, body }
+        Request { cx: RequestCx { conn: Arc::new(conn), version: 0, client_id: None }, body }
     }
 
     #[tokio::test]

@@ -35,10 +35,10 @@ fn decode(raw: RawRequest) -> Result<(Envelope, Request), ConnError> {
         ApiKey::try_from(raw.preamble.api_key).map_err(|_| ConnError::UnknownApi(raw.preamble.api_key))?;
     let version = raw.preamble.api_version;
     let mut reader = Reader::new(raw.frame);
-    // The client id and the tags of the header are read past: nothing uses them.
-    RequestHeader::decode(&mut reader, key.info().request_header_version(version)).map_err(malformed)?;
+    let header = RequestHeader::decode(&mut reader, key.info().request_header_version(version));
+    let RequestHeader { client_id, .. } = header.map_err(malformed)?;
     let body = RequestBody::decode(key, version, &mut reader).map_err(malformed)?;
-    let cx = RequestCx { conn: raw.conn, version };
+    let cx = RequestCx { conn: raw.conn, version, client_id };
     let envelope = Envelope { key, version, correlation_id: raw.preamble.correlation_id };
     Ok((envelope, Request { cx, body }))
 }

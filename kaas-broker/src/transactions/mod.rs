@@ -21,14 +21,14 @@ pub type Transactions = Coordinator<Slot>;
 /// What slots have decided and nobody has carried out so far. As many as there are ids with a decided transaction, at most.
 pub type Decided = mpsc::UnboundedReceiver<WriteMarkers>;
 
-/// Opens the coordinator. Its decisions are for [`write_decided`].
+/// Opens the coordinator. With `sync` a change counts when it is on the device. Its decisions are for [`write_decided`].
 ///
 /// # Errors
 /// When a thread cannot be started.
-pub fn open(engine: &Engine, config: Config) -> io::Result<(Transactions, Decided)> {
+pub fn open(engine: &Engine, config: Config, sync: bool) -> io::Result<(Transactions, Decided)> {
     let (decided, receiver) = mpsc::unbounded_channel();
     let host = Arc::new(TransactionHost { config, decided });
-    let options = CoordinatorOptions::new(CoordinatorKind::Transactions);
+    let options = CoordinatorOptions { sync, ..CoordinatorOptions::new(CoordinatorKind::Transactions) };
     Ok((Coordinator::open(engine, &options, host)?, receiver))
 }
 

@@ -12,6 +12,12 @@ import (
 // MessageBytesMax bounds a batch: records of 1 MiB with room to spare, and less than the topics take.
 const MessageBytesMax = 2 << 20
 
+// SessionTimeout is after how long a silent member of a group is gone: the least that brokers take.
+const SessionTimeout = 6 * time.Second
+
+// HeartbeatInterval is how often a member says that it is there.
+const HeartbeatInterval = SessionTimeout / 12
+
 // MetadataMaxAge is how soon a client notices a topic that was deleted or made anew.
 const MetadataMaxAge = time.Second
 
@@ -35,6 +41,9 @@ type Command struct {
 	TimeoutMs  int64             `json:"timeout_ms"`
 	Ms         int64             `json:"ms"`
 	Timestamps []int64           `json:"timestamps"`
+	Group      string            `json:"group"`
+	Instance   string            `json:"instance"`
+	Commit     bool              `json:"commit"`
 }
 
 // Timeout is how long a consumer may take.

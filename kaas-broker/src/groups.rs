@@ -1,0 +1,82 @@
+//! The group coordinator as the broker runs it.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+
+use kaas_core::Engine;
+use kaas_core::coordinator::{
+    Coordinator, CoordinatorError, CoordinatorKind, CoordinatorOptions, Host, Now, Outbox, SLOTS,
+};
+use kaas_core::group::{GroupError, GroupOptions, GroupReply, GroupSlot};
+use kaas_proto::{ErrorCode, KStr};
+use tokio::sync::oneshot;
+
+use crate::broker::Broker;
+use crate::error::{coordinator_code, group_code};
+use crate::request::BoxFuture;
+
+/// A caller of JoinGroup or SyncGroup that waits for others.
+pub(crate) type Token = oneshot::Sender<GroupReply>;
+
+/// All slots of consumer groups.
+pub type Groups = Coordinator<GroupSlot<Token>>;
+
+/// Opens the coordinator. With `sync` a commit counts when it is on the device.
+///
+/// # Errors
+/// When a thread cannot be started.
+pub fn open(engine: &Engine, options: GroupOptions, sync: bool) -> io::Result<Groups> {
+    let coordinator = CoordinatorOptions { sync, ..CoordinatorOptions::new(CoordinatorKind::Groups) };
+    Coordinator::open(engine, &coordinator, Arc::new(GroupHost(options)))
+}
+
+struct GroupHost(GroupOptions);
+
+impl Host<GroupSlot<Token>> for GroupHost {
+    fn machine(&self, _: u32, _: u32) -> GroupSlot<Token> {
+        GroupSlot::new(self.0)
+    }
+
+    fn effect(&self, _: u32, effect: Infallible) {
+        match effect {}
+    }
+}
+
+/// The code of what became of one thing.
+pub(crate) fn code_of(result: Result<(), GroupError>) -> i16 {
+    result.map_or_else(group_code, |()| ErrorCode::None).code()
+}
+
+/// Text of a request that outlives its frame.
+pub(crate) fn owned(text: &Option<KStr>) -> Option<String> {
+    text.as_ref().map(KStr::to_string)
+}
+
+impl Broker {
+    /// Makes a call that waits for other members, and waits for its answer.
+    pub(crate) fn parked(
+        &self,
+        group: &str,
+        call: impl FnOnce(&mut GroupSlot<Token>, Token, Now, &mut Outbox<GroupSlot<Token>>),
+    ) -> BoxFuture<Result<GroupReply, ErrorCode>> {
+        let (token, reply) = oneshot::channel();
+        let called = self.groups.call_now(group, |slot, now, out| call(slot, token, now, out));
+        Box::pin(async move {
+            called.map_err(|error| coordinator_code(&error))?;
+            // A token that was dropped: the slot is loaded again, or another broker's.
+            reply.await.map_err(|_| coordinator_code(&CoordinatorError::Moved))
+        })
+    }
+
+    /// Forgets what groups have committed for a topic that is no more. A slot that cannot be asked now keeps it until its
+    /// retention is over.
+    pub(crate) fn forget_offsets(&self, topic: &str) {
+        for slot in 0..SLOTS {
+            let forgotten = self.groups.call_slot(slot, |slot, now, out| slot.topic_deleted(topic, now, out));
+            if let Err(error) = forgotten {
+                tracing::warn!(topic, slot, %error, "offsets of a deleted topic remain");
+            }
+        }
+    }
+}
