@@ -10,7 +10,7 @@ kafka=
 trap 'stop; rm -rf "$dir"' EXIT
 
 start() {
-  "$here/../lib/kafka.sh" "$dir" "$port" $((port + 1)) >"$dir/broker.log" 2>&1 &
+  "$here/../lib/kafka.sh" "$dir" "$port" $((port + 1)) group.initial.rebalance.delay.ms=0 >"$dir/broker.log" 2>&1 &
   kafka=$!
   until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
     kill -0 "$kafka" || { tail -n 20 "$dir/broker.log" >&2; exit 1; }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kaas_core::Engine;
 use kaas_core::coordinator::{
@@ -15,6 +16,10 @@ use tokio::sync::oneshot;
 use crate::broker::Broker;
 use crate::error::{coordinator_code, group_code};
 use crate::request::BoxFuture;
+use crate::transactions::answer;
+
+/// How long to wait for a slot that is being loaded before it is asked again.
+const LOAD_WAIT: Duration = Duration::from_millis(20);
 
 /// A caller of JoinGroup or SyncGroup that waits for others.
 pub(crate) type Token = oneshot::Sender<GroupReply>;
@@ -69,14 +74,23 @@ impl Broker {
         })
     }
 
-    /// Forgets what groups have committed for a topic that is no more. A slot that cannot be asked now keeps it until its
-    /// retention is over.
-    pub(crate) fn forget_offsets(&self, topic: &str) {
-        for slot in 0..SLOTS {
-            let forgotten = self.groups.call_slot(slot, |slot, now, out| slot.topic_deleted(topic, now, out));
-            if let Err(error) = forgotten {
-                tracing::warn!(topic, slot, %error, "offsets of a deleted topic remain");
+    /// Forgets what groups have committed for a topic that is no more: another one of its name begins anew. A slot that is being
+    /// loaded is waited for; one that is another's, or cannot be loaded, keeps it until its retention is over.
+    pub(crate) async fn forget_offsets(&self, topic: &str) {
+        let mut slot = 0;
+        while slot < SLOTS {
+            let called = self.groups.call_slot(slot, |slot, now, out| slot.topic_deleted(topic, now, out));
+            match answer(called).await {
+                Err(ErrorCode::CoordinatorLoadInProgress) => {
+                    tokio::time::sleep(LOAD_WAIT).await;
+                    continue;
+                }
+                Err(code) => {
+                    tracing::warn!(topic, slot, code = code.name(), "offsets of a deleted topic remain")
+                }
+                Ok(()) => {}
             }
+            slot += 1;
         }
     }
 }

@@ -50,6 +50,9 @@ pub(crate) enum Step {
         /// The connection.
         #[serde(default)]
         on: Connected,
+        /// See [`Request::save`].
+        #[serde(default)]
+        save: Map<String, Value>,
     },
     /// Tells whether the connection is open with nothing to read.
     Quiet {

@@ -86,6 +86,7 @@ impl<'a> Normaliser<'a> {
                 other => other,
             },
             "leaderEpoch" | "currentLeaderEpoch" | "partitionLeaderEpoch" | "epoch" => self.epoch(value),
+            "memberId" | "leader" => self.member(value),
             "finalizedFeaturesEpoch" if number.is_some_and(|epoch| epoch >= 0) => Value::from("$epoch"),
             "errorMessage" | "batchIndexErrorMessage" | "documentation"
                 if value.as_str().is_some_and(|text| !text.is_empty()) =>
@@ -110,6 +111,13 @@ impl<'a> Normaliser<'a> {
             self.ids.len() - 1
         });
         Value::from(format!("${kind}{}", known + 1))
+    }
+
+    /// A member id is the client's or the instance's name with a uuid behind it.
+    fn member(&mut self, value: Value) -> Value {
+        let Some((name, uuid)) = value.as_str().and_then(split_uuid) else { return value };
+        let id = self.id("member", Value::from(uuid));
+        Value::from(format!("{name}-{}", id.as_str().unwrap_or_default()))
     }
 
     fn node(&self, value: Value) -> Value {
@@ -187,6 +195,7 @@ impl<'a> Normaliser<'a> {
         {
             partitions.sort_by_key(|one| one["partitionIndex"].as_i64());
         }
+        self.group_lists(map);
         if let Some(Value::Array(responses)) = map.get_mut("responses")
             && responses.iter().all(|one| one.get("name").is_some())
         {
@@ -212,6 +221,37 @@ impl<'a> Normaliser<'a> {
         }
     }
 
+    /// Members, groups and offsets, which Kafka keeps in hash maps. Lists of all groups tell of more than the case's.
+    fn group_lists(&self, map: &mut Map<String, Value>) {
+        if let Some(Value::Array(members)) = map.get_mut("members")
+            && members.iter().all(|member| member.get("errorCode").is_none())
+        {
+            members.sort_by_key(|member| member["memberId"].to_string());
+        }
+        if let Some(Value::Array(groups)) = map.get_mut("groups")
+            && groups.iter().all(|group| group.get("members").is_none() && group.get("topics").is_none())
+        {
+            let prefix = self.facts.prefix.as_str();
+            groups.retain(|group| group["groupId"].as_str().is_some_and(|id| id.starts_with(prefix)));
+            groups.sort_by_key(|group| group["groupId"].to_string());
+        }
+        if let Some(Value::Array(results)) = map.get_mut("results")
+            && results.iter().all(|result| result.get("groupId").is_some())
+        {
+            results.sort_by_key(|result| result["groupId"].to_string());
+        }
+        if let Some(Value::Array(topics)) = map.get_mut("topics")
+            && topics.iter().all(has_offsets)
+        {
+            topics.sort_by_key(|topic| topic["name"].to_string());
+        }
+        if let Some(Value::Array(partitions)) = map.get_mut("partitions")
+            && partitions.iter().all(|one| one.get("committedOffset").is_some())
+        {
+            partitions.sort_by_key(|one| one["partitionIndex"].as_i64());
+        }
+    }
+
     /// Whether a topic in a list of all topics is none of the case's.
     fn is_foreign(&self, name: &Value) -> bool {
         let Some(name) = name.as_str() else { return false };
@@ -219,6 +259,20 @@ impl<'a> Normaliser<'a> {
             || name.starts_with("__")
             || (name.starts_with("raw-") && !name.starts_with(&self.facts.prefix))
     }
+}
+
+/// The name and the uuid of a member id.
+fn split_uuid(id: &str) -> Option<(&str, &str)> {
+    const UUID_CHARS: usize = 36;
+    let (name, uuid) = id.split_at_checked(id.len().checked_sub(UUID_CHARS)?)?;
+    let dashes = uuid.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
+    Some((name.strip_suffix('-')?, uuid)).filter(|_| dashes)
+}
+
+/// Whether this is a topic with committed offsets, or with codes of their commits.
+fn has_offsets(topic: &Value) -> bool {
+    let Some(partitions) = topic["partitions"].as_array() else { return false };
+    partitions.iter().all(|one| one.get("committedOffset").is_some() || is_code_of_partition(one))
 }
 
 /// Whether this is a partition's number with an error code and nothing else.

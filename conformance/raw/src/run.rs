@@ -83,9 +83,10 @@ impl Script<'_> {
                 }
                 Ok(())
             }
-            Step::Receive { count, on } => {
+            Step::Receive { count, on, save } => {
                 for _ in 0..*count {
                     let answer = self.connection(on)?.receive()?;
+                    self.save(save, &answer)?;
                     self.saw(on, answer);
                 }
                 Ok(())
@@ -124,15 +125,20 @@ impl Script<'_> {
             thread::sleep(ASK_AGAIN_AFTER);
             self.connection(&request.on)?.repeat_correlation_id();
         };
-        for (name, pointer) in &request.save {
-            let pointer = pointer.as_str().context("a JSON pointer")?;
-            let value = answer["body"].pointer(pointer).cloned();
-            self.names.set(name, value.unwrap_or(Value::Null));
-        }
+        self.save(&request.save, &answer)?;
         if !request.quiet {
             self.saw(&request.on, answer);
         } else if let Some(problem) = problem(&answer) {
             bail!("preparing with {} gave {problem}", request.api);
+        }
+        Ok(())
+    }
+
+    fn save(&mut self, wanted: &Map<String, Value>, answer: &Value) -> Result<()> {
+        for (name, pointer) in wanted {
+            let pointer = pointer.as_str().context("a JSON pointer")?;
+            let value = answer["body"].pointer(pointer).cloned();
+            self.names.set(name, value.unwrap_or(Value::Null));
         }
         Ok(())
     }

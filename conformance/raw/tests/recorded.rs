@@ -39,6 +39,8 @@ fn kaas_answers_as_kafka_does() {
         .arg("serve")
         .args(["--override", &format!("listeners=PLAINTEXT://{address}")])
         .args(["--override", &format!("log.dirs={}", dir.path().display())])
+        // As in the recording: groups do not wait for members that nobody knows of.
+        .args(["--override", "group.initial.rebalance.delay.ms=0"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();

@@ -68,14 +68,10 @@ impl Broker {
             Err(error) => (topic.name, topic.topic_id, Err(error)),
             Ok((name, id)) => {
                 let gone = name.clone();
-                let delete = move |broker: &Broker| {
-                    let deleted = broker.engine.delete_topic(&gone);
-                    if deleted.is_ok() {
-                        broker.forget_offsets(&gone);
-                    }
-                    deleted
-                };
-                let deleted = self.blocking(delete).await?;
+                let deleted = self.blocking(move |broker| broker.engine.delete_topic(&gone)).await?;
+                if deleted.is_ok() {
+                    self.forget_offsets(&name).await;
+                }
                 let result = deleted.map_err(|error| {
                     // Another client may have been first.
                     ApiError::because(delete_topic_code(&error), error.to_string())

@@ -27,7 +27,8 @@ impl Handler<FindCoordinatorRequest> for Broker {
         cx: RequestCx,
         request: FindCoordinatorRequest,
     ) -> Result<Reply<FindCoordinatorResponse>, ApiError> {
-        if !KEY_TYPES.contains(&request.key_type) {
+        let is_known = KEY_TYPES.contains(&request.key_type);
+        if !is_known && cx.version < SEVERAL_FROM {
             let why = format!("Unknown coordinator type received: {}", request.key_type);
             return Err(ApiError::because(ErrorCode::InvalidRequest, why));
         }
@@ -42,11 +43,20 @@ impl Handler<FindCoordinatorRequest> for Broker {
                 ..Default::default()
             }
         } else {
-            let coordinator =
-                |key| Coordinator { key, node_id, host: host.clone(), port, ..Default::default() };
+            let coordinator = |key| match is_known {
+                true => Coordinator { key, node_id, host: host.clone(), port, ..Default::default() },
+                false => nowhere(key),
+            };
             let coordinators = request.coordinator_keys.into_iter().map(coordinator).collect();
             FindCoordinatorResponse { coordinators, ..Default::default() }
         };
         Ok(Reply::Now(Answer::Send(response)))
     }
+}
+
+/// The answer about a key of a type that does not exist.
+fn nowhere(key: KStr) -> Coordinator {
+    let code = ErrorCode::InvalidRequest;
+    let (error_code, error_message) = (code.code(), Some(KStr::from(code.name())));
+    Coordinator { key, node_id: -1, port: -1, error_code, error_message, ..Default::default() }
 }

@@ -22,7 +22,7 @@ impl Handler<ListGroupsRequest> for Broker {
         request: ListGroupsRequest,
     ) -> Result<Reply<ListGroupsResponse>, ApiError> {
         let wanted = |state: &str| {
-            let named = |name: &KStr| name.eq_ignore_ascii_case(state);
+            let named = |name: &KStr| name.as_str() == state;
             request.states_filter.is_empty() || request.states_filter.iter().any(named)
         };
         let (mut groups, mut error_code) = (Vec::new(), ErrorCode::None);

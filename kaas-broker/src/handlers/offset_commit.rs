@@ -1,6 +1,6 @@
 //! OffsetCommit (key 8, versions 0-9): where a group goes on.
 //!
-//! * v0 kept offsets in ZooKeeper: UNSUPPORTED_VERSION for every partition. v1: generation and member, and a time for each offset. v2-4: a retention.
+//! * v0 kept offsets in ZooKeeper: UNSUPPORTED_VERSION for every partition, unless none of them exists. v1: generation and member, and a time for each offset. v2-4: a retention.
 //! * v6: leader epochs (KIP-320). v7: static members (KIP-345). v8: flexible. v9: as v8.
 //! * The answer leaves when the offsets are durable. Partitions that do not exist are refused before the group is asked.
 
@@ -35,12 +35,12 @@ impl Handler<OffsetCommitRequest> for Broker {
         let partitions = || {
             request.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |at| (&topic.name, at)))
         };
-        if cx.version == ZOOKEEPER {
+        let exists: Vec<bool> =
+            partitions().map(|(topic, at)| self.partition(topic, at.partition_index).is_ok()).collect();
+        if cx.version == ZOOKEEPER && exists.contains(&true) {
             let codes = partitions().map(|_| ErrorCode::UnsupportedVersion.code()).collect();
             return Ok(Reply::Now(Answer::Send(response(&request, codes))));
         }
-        let exists: Vec<bool> =
-            partitions().map(|(topic, at)| self.partition(topic, at.partition_index).is_ok()).collect();
         let commit = CommitRequest {
             committer: Committer {
                 group: request.group_id.to_string(),

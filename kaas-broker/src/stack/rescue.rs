@@ -3,14 +3,17 @@
 use std::task::{Context, Poll};
 
 use kaas_proto::messages::{
-    ApiVersionsResponse, CreateTopicsResponse, DeleteRecordsResponse, DeleteTopicsResponse,
-    DescribeClusterResponse, DescribeConfigsResponse, DescribeProducersResponse,
-    DescribeTransactionsResponse, FetchResponse, InitProducerIdResponse, ListTransactionsResponse,
-    MetadataResponse,
+    ApiVersionsResponse, CreateTopicsResponse, DeleteGroupsResponse, DeleteRecordsResponse,
+    DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse, DescribeGroupsResponse,
+    DescribeProducersResponse, DescribeTransactionsResponse, FetchResponse, FindCoordinatorResponse,
+    InitProducerIdResponse, ListGroupsResponse, ListTransactionsResponse, MetadataResponse,
+    OffsetDeleteResponse,
     create_topics_response::CreatableTopicResult,
+    delete_groups_response::DeletableGroupResult,
     delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult},
     delete_topics_response::DeletableTopicResult,
     describe_configs_response::DescribeConfigsResult,
+    describe_groups_response::DescribedGroup,
     describe_producers_response::{PartitionResponse, TopicResponse},
     describe_transactions_response::TransactionState,
     fetch_response::{FetchableTopicResponse, PartitionData},
@@ -58,6 +61,37 @@ fn shape(request: &RequestBody) -> Option<ErrorShape> {
             }
             .into()
         }),
+        RequestBody::ListGroups(_) => Box::new(|error| {
+            ListGroupsResponse { error_code: error.code.code(), ..Default::default() }.into()
+        }),
+        RequestBody::OffsetDelete(_) => Box::new(|error| {
+            OffsetDeleteResponse { error_code: error.code.code(), ..Default::default() }.into()
+        }),
+        RequestBody::FindCoordinator(_) => Box::new(|error| {
+            let (error_code, error_message) = (error.code.code(), Some(error.message()));
+            FindCoordinatorResponse { error_code, error_message, node_id: -1, port: -1, ..Default::default() }
+                .into()
+        }),
+        RequestBody::DescribeGroups(request) => {
+            let groups = request.groups.clone();
+            Box::new(move |error| {
+                let failed = groups.into_iter().map(|group_id| DescribedGroup {
+                    error_code: error.code.code(),
+                    group_id,
+                    authorized_operations: i32::MIN,
+                    ..Default::default()
+                });
+                DescribeGroupsResponse { groups: failed.collect(), ..Default::default() }.into()
+            })
+        }
+        RequestBody::DeleteGroups(request) => {
+            let groups = request.groups_names.clone();
+            Box::new(move |error| {
+                let error_code = error.code.code();
+                let failed = groups.into_iter().map(|group_id| DeletableGroupResult { group_id, error_code });
+                DeleteGroupsResponse { results: failed.collect(), ..Default::default() }.into()
+            })
+        }
         RequestBody::Metadata(request) => {
             let topics = request.topics.clone().unwrap_or_default();
             Box::new(move |error| {
