@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/histories.rs"]
+mod histories;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use histories::histories;
 use kaas_core::coordinator::{Machine, Now, Outbox};
 use kaas_core::group::{
     CommitRequest, Committer, GroupEntry, GroupError, GroupOptions, GroupReply, GroupSlot, GroupState,
@@ -481,7 +485,7 @@ fn offset_of(topic: usize, offset: i64) -> OffsetToCommit {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(histories(400))]
 
     #[test]
     fn any_sequence_of_calls(

@@ -1,6 +1,7 @@
 //! One group: its state, its members, and the checks that calls share.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::entry::{GroupEntry, StoredGroup};
@@ -227,9 +228,18 @@ impl<T: Send + 'static> Group<T> {
         self.subscribed.as_ref().is_none_or(|topics| topics.contains(topic))
     }
 
+    /// How long after loading to look at the age of offsets first: groups that are loaded together are not looked at together.
+    fn first_check(&self, options: &GroupOptions) -> Duration {
+        const PARTS: u32 = 1_000;
+        let mut hasher = DefaultHasher::new();
+        self.id.hash(&mut hasher);
+        let part = u32::try_from(hasher.finish() % u64::from(PARTS)).unwrap_or(0);
+        options.retention_check_interval() / PARTS * (part + 1)
+    }
+
     /// Becomes what the journal says: stable if there were members, and they have a session timeout to come back.
     pub(super) fn load(&mut self, turn: &mut Turn<'_, T>) {
-        self.cleanup_at = turn.now.mono.saturating_add(turn.options.retention_check_interval());
+        self.cleanup_at = turn.now.mono.saturating_add(self.first_check(turn.options));
         self.wake = self.cleanup_at;
         let Some(stored) = self.stored.clone() else {
             self.state_timestamp_ms = turn.now.wall_ms;

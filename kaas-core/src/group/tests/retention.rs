@@ -169,3 +169,16 @@ fn offsets_of_topics_that_nobody_reads_are_deleted() {
     world.joined(request);
     assert_eq!(delete(&mut world, &["t"]), Err(GroupError::NonEmptyGroup));
 }
+
+#[test]
+fn groups_that_are_loaded_together_are_looked_at_one_by_one() {
+    let mut world = World::new();
+    for group in 0..100 {
+        world.commit(outsider(&format!("g{group}")), "t", 1).unwrap();
+    }
+    world.restart();
+    let first = world.slot.deadline().unwrap();
+    assert!(first < world.now.mono + Duration::from_millis(CHECK_MS / 10), "some soon");
+    world.pass(CHECK_MS / 2);
+    assert!(world.slot.deadline().unwrap() < first + Duration::from_millis(CHECK_MS), "some late");
+}
