@@ -82,6 +82,8 @@ impl Service<Request> for Router {
             RequestBody::InitProducerId(request) => to(broker, cx, request),
             RequestBody::OffsetForLeaderEpoch(request) => to(broker, cx, request),
             RequestBody::AddPartitionsToTxn(request) => to(broker, cx, request),
+            RequestBody::AddOffsetsToTxn(request) => to(broker, cx, request),
+            RequestBody::TxnOffsetCommit(request) => to(broker, cx, request),
             RequestBody::EndTxn(request) => to(broker, cx, request),
             RequestBody::WriteTxnMarkers(request) => to(broker, cx, request),
             RequestBody::DescribeConfigs(request) => to(broker, cx, request),

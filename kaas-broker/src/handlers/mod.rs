@@ -1,5 +1,6 @@
 //! The handlers: one file an API, named like the API.
 
+mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod api_versions;
 pub mod create_topics;
@@ -28,6 +29,7 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
+mod txn_offset_commit;
 mod write_txn_markers;
 
 /// "Not asked for" in every field of authorised operations (KIP-430).

@@ -90,7 +90,7 @@ fn offset((topic, at): (&KStr, &OffsetCommitRequestPartition)) -> OffsetToCommit
 }
 
 /// A code for each partition that was asked for: the next of `codes` for one that exists.
-fn merge(exists: &[bool], mut codes: impl Iterator<Item = i16>) -> Vec<i16> {
+pub(super) fn merge(exists: &[bool], mut codes: impl Iterator<Item = i16>) -> Vec<i16> {
     let unknown = ErrorCode::UnknownTopicOrPartition.code();
     exists.iter().map(|exists| if *exists { codes.next().unwrap_or(unknown) } else { unknown }).collect()
 }

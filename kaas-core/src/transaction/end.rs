@@ -66,6 +66,16 @@ impl Slot {
         Ok(())
     }
 
+    /// Whether a decision is this slot's and still waits for markers. Not so after a reload, or when all have been reported.
+    pub fn owes(&self, decision: &Decision) -> bool {
+        decision.coordinator_epoch == self.coordinator_epoch
+            && self
+                .transactions
+                .get(decision.transactional_id.as_str())
+                .and_then(|transaction| transaction.owed.as_ref())
+                .is_some_and(|owed| owed.number == decision.number)
+    }
+
     /// A marker of a decision is durable, or its partition is gone. The last one completes the transaction.
     pub fn marker_written(
         &mut self,
@@ -75,13 +85,11 @@ impl Slot {
         now: Now,
         out: &mut Outbox<Self>,
     ) {
-        if decision.coordinator_epoch != self.coordinator_epoch {
+        if !self.owes(decision) {
             return;
         }
         let Some(transaction) = self.transactions.get_mut(decision.transactional_id.as_str()) else { return };
-        let Some(owed) = transaction.owed.as_mut().filter(|owed| owed.number == decision.number) else {
-            return;
-        };
+        let Some(owed) = &mut transaction.owed else { return };
         owed.partitions.remove(topic, partition);
         if owed.partitions.is_empty() {
             self.complete(&decision.transactional_id, now, out);
@@ -208,8 +216,10 @@ mod tests {
         bench.written(&second.decision, "a", 0);
         bench.written(&first.decision, "b", 0);
         assert_eq!(bench.state(), State::PrepareCommit, "a report to an earlier life does not count");
+        assert!(bench.slot.owes(&second.decision) && !bench.slot.owes(&first.decision));
         bench.written(&second.decision, "b", 0);
         assert_eq!(bench.state(), State::CompleteCommit);
+        assert!(!bench.slot.owes(&second.decision));
     }
 
     #[test]
