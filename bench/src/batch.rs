@@ -8,6 +8,9 @@ const HEADER_BYTES: usize = 61;
 const LENGTH_FROM: usize = 12;
 const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
+const ATTRIBUTES_AT: usize = 21;
+const TRANSACTIONAL: i16 = 0x10;
+const EPOCH_AT: usize = 51;
 /// Where an idempotent producer's first sequence lies in a batch.
 const SEQUENCE_AT: usize = 53;
 /// Who sends: an idempotent producer's id and epoch 0, or nobody.
@@ -59,6 +62,12 @@ fn noise(record: usize, at: usize) -> u8 {
     let mixed = (record as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (at as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb).to_be_bytes()[0]
+}
+
+/// Makes an idempotent producer's batch one of a transaction, under this epoch; it is to be given its sequence.
+pub(crate) fn set_transactional(batch: &mut [u8], epoch: i16) {
+    batch[ATTRIBUTES_AT..ATTRIBUTES_AT + 2].copy_from_slice(&TRANSACTIONAL.to_be_bytes());
+    batch[EPOCH_AT..EPOCH_AT + 2].copy_from_slice(&epoch.to_be_bytes());
 }
 
 /// Gives an idempotent producer's batch its sequence.

@@ -67,20 +67,27 @@ pub(crate) struct Broker {
     /// From the exec to the first answer.
     pub(crate) start: Duration,
     system: System,
+    settings: Vec<String>,
     folder: TempDir,
 }
 
 impl Broker {
     /// Starts a broker on an empty folder and waits for its first answer.
     pub(crate) fn start(system: System, programs: &Programs) -> Result<Self> {
+        Self::start_with(system, programs, &[])
+    }
+
+    /// The same with settings of its own, `name=value`.
+    pub(crate) fn start_with(system: System, programs: &Programs, settings: &[&str]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("kaas-bench-").tempdir_in(&programs.folder)?;
         let address = free_address()?;
         if system == System::Kafka {
-            format(programs, folder.path(), address)?;
+            format(programs, folder.path(), address, settings)?;
         }
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let began = Instant::now();
-        let child = spawn(system, programs, folder.path(), address)?;
-        let mut broker = Self { child, address, start: Duration::ZERO, system, folder };
+        let child = spawn(system, programs, folder.path(), address, &settings)?;
+        let mut broker = Self { child, address, start: Duration::ZERO, system, settings, folder };
         broker.wait(began)?;
         Ok(broker)
     }
@@ -90,7 +97,7 @@ impl Broker {
         self.child.kill()?;
         self.child.wait()?;
         let began = Instant::now();
-        self.child = spawn(self.system, programs, self.folder.path(), self.address)?;
+        self.child = spawn(self.system, programs, self.folder.path(), self.address, &self.settings)?;
         self.wait(began)
     }
 
@@ -151,21 +158,29 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-fn spawn(system: System, programs: &Programs, folder: &Path, address: SocketAddr) -> Result<Child> {
+fn spawn(
+    system: System,
+    programs: &Programs,
+    folder: &Path,
+    address: SocketAddr,
+    settings: &[String],
+) -> Result<Child> {
     let mut command = match system {
+        // Kafka's are in the file that it was formatted with.
         System::Kafka => kafka(programs, folder),
-        System::Kaas => kaas(programs, folder, address),
+        System::Kaas => kaas(programs, folder, address, settings),
     };
     let log = File::options().create(true).append(true).open(folder.join("broker.log"))?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().with_context(|| format!("starting {}", system.name()))
 }
 
-fn kaas(programs: &Programs, folder: &Path, address: SocketAddr) -> Command {
+fn kaas(programs: &Programs, folder: &Path, address: SocketAddr, settings: &[String]) -> Command {
     let mut command = Command::new(&programs.kaas);
     command.arg("serve");
     command.args(["--override", &format!("listeners=PLAINTEXT://{address}")]);
     command.args(["--override", &format!("log.dirs={}", folder.join("data").display())]);
+    settings.iter().for_each(|setting| _ = command.args(["--override", setting]));
     command
 }
 
@@ -189,7 +204,7 @@ fn kafka(programs: &Programs, folder: &Path) -> Command {
 
 /// Makes the folder of a broker that is its own controller, with Kafka's defaults but for what one node needs. It does
 /// not count as starting.
-fn format(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<()> {
+fn format(programs: &Programs, folder: &Path, address: SocketAddr, settings: &[&str]) -> Result<()> {
     let controller = free_address()?;
     let properties = properties(folder);
     let text = format!(
@@ -202,8 +217,10 @@ fn format(programs: &Programs, folder: &Path, address: SocketAddr) -> Result<()>
          log.dirs={}\n\
          offsets.topic.replication.factor=1\n\
          transaction.state.log.replication.factor=1\n\
-         transaction.state.log.min.isr=1\n",
-        folder.join("data").display()
+         transaction.state.log.min.isr=1\n\
+         {}\n",
+        folder.join("data").display(),
+        settings.join("\n")
     );
     fs::write(&properties, text)?;
     let formatted = java(programs)

@@ -6,6 +6,7 @@
 
 mod batch;
 mod broker;
+mod coordination;
 mod fetch;
 mod histogram;
 mod java;
@@ -67,6 +68,11 @@ enum Verb {
         #[command(flatten)]
         run: Run,
     },
+    /// Offset commits (P16) and transactions (P15) on both brokers in turn, in page-cache and in durable mode.
+    Coordination {
+        #[command(flatten)]
+        run: Run,
+    },
     /// Times the encoding of a Metadata answer about 10,000 partitions.
     Metadata,
 }
@@ -110,6 +116,10 @@ fn main() -> Result<ExitCode> {
             if partitions > 0 {
                 restart::partitions(&programs, partitions)?;
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Coordination { run } => {
+            coordination::compare(&run.programs(true)?, Duration::from_secs(run.seconds), run.blocks)?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::Metadata => {

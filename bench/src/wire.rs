@@ -50,17 +50,32 @@ pub(crate) fn response<R: ApiRequest>(frame: Bytes, version: i16) -> Result<R::R
     Ok(R::Response::decode(&mut reader, version)?)
 }
 
+/// A connection for requests that wait for their answers.
+pub(crate) struct Connection(TcpStream);
+
+impl Connection {
+    /// Connects.
+    pub(crate) fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER_WAIT))?;
+        Ok(Self(stream))
+    }
+
+    /// One request and its response.
+    pub(crate) fn ask<R: ApiRequest>(&mut self, request: &R, version: i16) -> Result<R::Response> {
+        self.0.write_all(&frame(request, version)?)?;
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).context("no answer")?;
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut answer)?;
+        response::<R>(answer.into(), version)
+    }
+}
+
 /// One request and its response, on a connection of its own.
 pub(crate) fn ask<R: ApiRequest>(address: SocketAddr, request: &R, version: i16) -> Result<R::Response> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT))?;
-    stream.write_all(&frame(request, version)?)?;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).context("no answer")?;
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer)?;
-    response::<R>(answer.into(), version)
+    Connection::open(address)?.ask(request, version)
 }
 
 /// Whether something answers ApiVersions at an address.

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from lib.broker import Broker
-from lib.checks import groups, live, matrix, offsets, old, segments, stock, text, topics, waiting
+from lib.checks import coordination, groups, live, matrix, offsets, old, segments, stock, text, topics, waiting
 from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.report import Report
@@ -22,6 +22,7 @@ CHECKS = {
     "live": live.run,
     "waiting": waiting.run,
     "groups": groups.run,
+    "coordination": coordination.run,
     "segments": segments.run,
 }
 

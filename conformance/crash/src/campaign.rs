@@ -7,6 +7,7 @@ use kaas_test_client::{Client, Random};
 
 use crate::broker::{Broker, Program};
 use crate::consumer;
+use crate::coordination::{Coordination, TRANSFER_PARTITIONS, TRANSFERS};
 use crate::disk::Disk;
 use crate::ledger::{Ledger, Violation};
 use crate::producer::{Producer, Stopped};
@@ -58,6 +59,8 @@ pub(crate) struct Outcome {
     pub(crate) crashes: usize,
     /// Records that were acknowledged.
     pub(crate) acknowledged: usize,
+    /// Transactions that were committed.
+    pub(crate) transactions: usize,
     /// The longest time from a start to its readiness.
     pub(crate) slowest_start: Duration,
     /// Promises that were broken.
@@ -69,19 +72,23 @@ pub(crate) fn run(program: &Program, crash: &mut Crash, count: usize, seed: u64)
     let ledger = Ledger::new(PARTITIONS);
     let mut producers: Vec<Producer> =
         (0..PRODUCERS).map(|number| Producer::new(number, PARTITIONS, seed)).collect();
+    let mut coordination = Coordination::new(seed);
     let mut random = Random::new(seed);
     let mut outcome = Outcome::default();
     for round in 0..count {
         let mut broker = start(program, &crash.folder(), &mut outcome)?;
         if round == 0 {
-            Client::connect(broker.address)?.create_topic(TOPIC, PARTITIONS as i32)?;
+            let mut client = Client::connect(broker.address)?;
+            client.create_topic(TOPIC, PARTITIONS as i32)?;
+            client.create_topic(TRANSFERS, TRANSFER_PARTITIONS)?;
         }
         outcome.violations = compare(&broker, &ledger)?;
+        outcome.violations.extend(coordination.check(broker.address)?);
         if !outcome.violations.is_empty() {
             break;
         }
         let life = Duration::from_millis(random.below(LIFE_MAX.as_millis() as u64));
-        let stopped = live(&mut producers, &ledger, &mut broker, crash, life)?;
+        let stopped = live(&mut producers, &mut coordination, &ledger, &mut broker, crash, life)?;
         outcome.crashes += 1;
         outcome.violations.extend(stopped);
         outcome.acknowledged = ledger.acknowledged();
@@ -90,8 +97,10 @@ pub(crate) fn run(program: &Program, crash: &mut Crash, count: usize, seed: u64)
         }
     }
     if outcome.violations.is_empty() {
-        finish(program, &crash.folder(), &mut producers, &ledger, &mut outcome)?;
+        let broker = finish(program, &crash.folder(), &mut producers, &ledger, &mut outcome)?;
+        outcome.violations.extend(coordination.check(broker.address)?);
     }
+    outcome.transactions = coordination.committed();
     outcome.acknowledged = ledger.acknowledged();
     Ok(outcome)
 }
@@ -106,6 +115,7 @@ fn start(program: &Program, folder: &Path, outcome: &mut Outcome) -> anyhow::Res
 /// Load until the crash. The violations that the load itself saw come back.
 fn live(
     producers: &mut [Producer],
+    coordination: &mut Coordination,
     ledger: &Ledger,
     broker: &mut Broker,
     crash: &mut Crash,
@@ -115,6 +125,7 @@ fn live(
     std::thread::scope(|scope| {
         let mut load: Vec<_> =
             producers.iter_mut().map(|producer| scope.spawn(move || producer.run(address, ledger))).collect();
+        load.extend(coordination.loads().map(|run| scope.spawn(move || run(address, ledger))));
         load.push(scope.spawn(move || consumer::follow(address, PARTITIONS, ledger)));
         // How long the broker lives is the campaign's random choice; nothing waits for it.
         std::thread::sleep(life);
@@ -153,7 +164,7 @@ pub(crate) fn finish(
     producers: &mut [Producer],
     ledger: &Ledger,
     outcome: &mut Outcome,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Broker> {
     let broker = start(program, folder, outcome)?;
     for producer in producers {
         match producer.settle(broker.address, ledger) {
@@ -165,5 +176,5 @@ pub(crate) fn finish(
         }
     }
     outcome.violations.extend(compare(&broker, ledger)?);
-    Ok(())
+    Ok(broker)
 }

@@ -1,8 +1,11 @@
 //! Kills and power cuts under load: what was acknowledged must be there, once, at its offset.
 
 mod broker;
+mod calls;
 mod campaign;
+mod committed;
 mod consumer;
+mod coordination;
 mod disk;
 mod injected;
 mod ledger;
@@ -113,9 +116,10 @@ fn keep_if_broken(arguments: &Arguments, outcome: &Outcome, folder: tempfile::Te
 
 fn report(kind: &str, outcome: &Outcome) -> bool {
     println!(
-        "{kind}: {}, acknowledged records: {}, slowest start: {} ms, violations: {}",
+        "{kind}: {}, acknowledged records: {}, committed transactions: {}, slowest start: {} ms, violations: {}",
         outcome.crashes,
         outcome.acknowledged,
+        outcome.transactions,
         outcome.slowest_start.as_millis(),
         outcome.violations.len()
     );

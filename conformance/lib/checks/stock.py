@@ -55,7 +55,9 @@ PRINT_ALL = tuple(
 # The APIs that this broker serves; others it does not announce, and their lines are not compared.
 SERVED = (
     "ApiVersions", "Metadata", "Produce", "Fetch", "ListOffsets", "CreateTopics", "DeleteTopics", "DescribeConfigs",
-    "DescribeCluster", "InitProducerId", "OffsetForLeaderEpoch",
+    "DescribeCluster", "InitProducerId", "OffsetForLeaderEpoch", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
+    "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "DeleteGroups", "OffsetDelete", "AddPartitionsToTxn",
+    "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeProducers", "DescribeTransactions", "ListTransactions",
 )
 
 STEPS = [

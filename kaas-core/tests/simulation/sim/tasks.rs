@@ -67,7 +67,7 @@ pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64,
     }
     let mut state = world.state();
     let number = state.processes.len() as u64;
-    state.processes.push(Process { broker, machine, mount, is_alive: true, engine: None });
+    state.processes.push(Process { broker, machine, mount, is_alive: true, retains: false, engine: None });
     drop(state);
     let opened = Engine::open(options);
     let mut state = world.state();
@@ -141,7 +141,7 @@ impl Server<'_> {
             4..=23 => self.resign(&engine),
             24..=53 => self.stir_zombie(),
             54..=93 => self.remove(number, &engine),
-            94..=133 => self.retain(&engine),
+            94..=133 => self.retain(number, &engine),
             134..=199 => engine.commit(),
             200..=949 => self.produce(number, &engine),
             _ => _ = self.world.sleep(IDLE_STEPS),
@@ -210,7 +210,7 @@ impl Server<'_> {
     }
 
     /// One pass of retention, by size.
-    fn retain(&self, engine: &Engine) {
+    fn retain(&self, number: u64, engine: &Engine) {
         let Some(topic) = engine.topics().by_name(TOPIC) else { return };
         let mut state = self.world.state();
         if !state.weather.removes {
@@ -219,8 +219,10 @@ impl Server<'_> {
         for (index, partition) in topic.partitions.iter().enumerate() {
             state.histories[index].removes(partition.offsets().high_watermark);
         }
+        state.processes[number as usize].retains = true;
         drop(state);
         engine.apply_retention();
+        self.world.state().processes[number as usize].retains = false;
     }
 
     fn produce(&self, number: u64, engine: &Engine) {
@@ -291,6 +293,9 @@ fn take_over(world: &Arc<World>, number: u64, engine: &Engine, partitions: &[Arc
                 }
                 state.taken_over();
                 let start = partitions[index].offsets().high_watermark;
+                if state.processes[number as usize].retains {
+                    state.histories[index].removes(start);
+                }
                 let checked = state.histories[index].leads(epoch, number, start);
                 state.note(checked.map_err(|why| format!("partition {index}: {why}")));
                 return;

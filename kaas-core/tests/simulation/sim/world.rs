@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) machine: Machine,
     pub(crate) mount: NfsMount,
     pub(crate) is_alive: bool,
+    /// Whether a pass of retention is under way, which may remove whatever becomes its own meanwhile.
+    pub(crate) retains: bool,
     /// Once it has opened.
     pub(crate) engine: Option<(Engine, Vec<Arc<Partition>>)>,
 }

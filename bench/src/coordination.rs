@@ -1,0 +1,275 @@
+//! Coordinators under load: offset commits (P16) and transactions (P15), each with the journals and topics synced or not.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use kaas_proto::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+use kaas_proto::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use kaas_proto::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use kaas_proto::messages::{
+    AddPartitionsToTxnRequest, EndTxnRequest, FindCoordinatorRequest, InitProducerIdRequest,
+    OffsetCommitRequest, ProduceRequest,
+};
+use kaas_proto::{ApiRequest, Records};
+
+use crate::batch;
+use crate::broker::{Broker, Programs, System};
+use crate::process;
+use crate::rows::{DURABLE, PAGE_CACHE};
+use crate::wire::{self, Connection};
+
+const TOPIC: &str = "coordination";
+const PARTITIONS: i32 = 12;
+/// Groups that commit, and connections that commit for them.
+const GROUPS: usize = 1000;
+const COMMITTERS: usize = 64;
+/// Transactional producers, and what each transaction writes.
+const PRODUCERS: usize = 50;
+const PARTITIONS_OF_TRANSACTION: i32 = 3;
+const RECORDS: usize = 10;
+const VALUE_BYTES: usize = 1 << 10;
+/// A coordinator that loads, moves, or has a transaction to end: ask again.
+const FOR_LATER: [i16; 5] = [14, 15, 16, 51, 3];
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What came of one load.
+#[derive(Clone, Copy)]
+struct Rate {
+    per_second: f64,
+    cpu_us: f64,
+}
+
+/// Runs Kafka, kaas, kaas, Kafka in both modes and prints what each did and the ratios.
+pub(crate) fn compare(programs: &Programs, measured: Duration, blocks: usize) -> Result<()> {
+    for (mode, flush_messages) in [("page cache", PAGE_CACHE), ("durable", DURABLE)] {
+        let mut ratios: [Vec<(f64, f64)>; 2] = Default::default();
+        for _ in 0..blocks {
+            let order = [System::Kafka, System::Kaas, System::Kaas, System::Kafka];
+            let rates: Vec<[Rate; 2]> = order
+                .into_iter()
+                .map(|system| session(system, programs, flush_messages, measured))
+                .collect::<Result<_>>()?;
+            for (what, name) in ["offset commits", "transactions"].into_iter().enumerate() {
+                for (system, rates) in order.iter().zip(&rates) {
+                    let Rate { per_second, cpu_us } = rates[what];
+                    println!(
+                        "{name}, {mode}: {} {per_second:.0}/s, {cpu_us:.0} us of CPU each",
+                        system.name()
+                    );
+                }
+                let both = |first: usize, second: usize, of: fn(Rate) -> f64| {
+                    of(rates[first][what]) + of(rates[second][what])
+                };
+                let ratio = |of: fn(Rate) -> f64| both(1, 2, of) / both(0, 3, of);
+                ratios[what].push((ratio(|rate| rate.per_second), ratio(|rate| rate.cpu_us)));
+            }
+        }
+        for (what, name) in ["P16 offset commits", "P15 transactions"].into_iter().enumerate() {
+            let median = |of: fn(&(f64, f64)) -> f64| {
+                let mut all: Vec<f64> = ratios[what].iter().map(of).collect();
+                all.sort_by(f64::total_cmp);
+                all[all.len() / 2]
+            };
+            println!(
+                "{name}, {mode}: {:.2}x as many a second, {:.2}x the CPU of each",
+                median(|ratio| ratio.0),
+                median(|ratio| ratio.1)
+            );
+        }
+    }
+    Ok(())
+}
+
+fn session(
+    system: System,
+    programs: &Programs,
+    flush_messages: i64,
+    measured: Duration,
+) -> Result<[Rate; 2]> {
+    let flush = format!("log.flush.interval.messages={flush_messages}");
+    let broker = Broker::start_with(system, programs, &[&flush])?;
+    wire::create_topic(broker.address, TOPIC, PARTITIONS, flush_messages)?;
+    for key_type in [0, 1] {
+        // Kafka makes its internal topics when somebody looks for a coordinator.
+        let request = FindCoordinatorRequest { key: "any".into(), key_type, ..Default::default() };
+        until_done(&mut Connection::open(broker.address)?, &request, 3, |response| response.error_code)?;
+    }
+    let commits = load(&broker, COMMITTERS, measured, |number, address| {
+        let mut connection = Connection::open(address)?;
+        let mut turn = number;
+        Ok(move || {
+            turn = (turn + COMMITTERS) % GROUPS;
+            commit(&mut connection, &format!("group-{turn}"), (turn as i32) % PARTITIONS)
+        })
+    })?;
+    let transactions = load(&broker, PRODUCERS, measured, |number, address| {
+        let mut producer = Producer::new(number, address)?;
+        Ok(move || producer.transact())
+    })?;
+    broker.stop()?;
+    Ok([commits, transactions])
+}
+
+/// Loops of their own, two seconds of them unmeasured.
+fn load<W: FnMut() -> Result<()>>(
+    broker: &Broker,
+    workers: usize,
+    measured: Duration,
+    start: impl Fn(usize, SocketAddr) -> Result<W> + Sync,
+) -> Result<Rate> {
+    let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (start, address) = (&start, broker.address);
+    thread::scope(|scope| {
+        let worker = |number| {
+            let (done, ended) = (&done, &ended);
+            scope.spawn(move || -> Result<()> {
+                let mut work = start(number, address)?;
+                while !ended.load(Ordering::Relaxed) {
+                    work()?;
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })
+        };
+        let workers: Vec<_> = (0..workers).map(worker).collect();
+        thread::sleep(Duration::from_secs(2));
+        let (began, cpu, before) =
+            (Instant::now(), process::cpu_seconds(broker.pid())?, done.load(Ordering::Relaxed));
+        thread::sleep(measured);
+        let (seconds, count) =
+            (began.elapsed().as_secs_f64(), (done.load(Ordering::Relaxed) - before) as f64);
+        let cpu = process::cpu_seconds(broker.pid())? - cpu;
+        ended.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.join().map_err(|_| anyhow::anyhow!("a worker panicked"))??;
+        }
+        ensure!(count > 0.0, "nothing was done");
+        Ok(Rate { per_second: count / seconds, cpu_us: cpu * 1e6 / count })
+    })
+}
+
+/// Asks until the answer's code is 0.
+fn until_done<R: ApiRequest>(
+    connection: &mut Connection,
+    request: &R,
+    version: i16,
+    code: impl Fn(&R::Response) -> i16,
+) -> Result<R::Response> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let response = connection.ask(request, version)?;
+        match code(&response) {
+            0 => return Ok(response),
+            later if FOR_LATER.contains(&later) && Instant::now() < deadline => {
+                thread::sleep(ASK_AGAIN_AFTER)
+            }
+            code => anyhow::bail!("{:?} gave error {code}", R::KEY),
+        }
+    }
+}
+
+fn commit(connection: &mut Connection, group: &str, partition: i32) -> Result<()> {
+    let partition = OffsetCommitRequestPartition {
+        partition_index: partition,
+        committed_offset: 1,
+        committed_leader_epoch: -1,
+        committed_metadata: Some("".into()),
+        ..Default::default()
+    };
+    let request = OffsetCommitRequest {
+        group_id: group.into(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![OffsetCommitRequestTopic { name: TOPIC.into(), partitions: vec![partition] }],
+        ..Default::default()
+    };
+    let code = |response: &<OffsetCommitRequest as ApiRequest>::Response| {
+        response.topics.first().and_then(|topic| topic.partitions.first()).map_or(-1, |row| row.error_code)
+    };
+    until_done(connection, &request, 8, code).map(drop)
+}
+
+/// A transactional producer.
+struct Producer {
+    connection: Connection,
+    id: String,
+    producer_id: i64,
+    producer_epoch: i16,
+    sequences: [i32; PARTITIONS as usize],
+    turn: i32,
+    batch: Vec<u8>,
+}
+
+impl Producer {
+    fn new(number: usize, address: SocketAddr) -> Result<Self> {
+        let mut connection = Connection::open(address)?;
+        let id = format!("producer-{number}");
+        let request = InitProducerIdRequest {
+            transactional_id: Some(id.as_str().into()),
+            transaction_timeout_ms: 60_000,
+            producer_id: -1,
+            producer_epoch: -1,
+        };
+        let answer = until_done(&mut connection, &request, 4, |response| response.error_code)?;
+        let (producer_id, producer_epoch) = (answer.producer_id, answer.producer_epoch);
+        let mut batch = batch::build(RECORDS, VALUE_BYTES, producer_id).to_vec();
+        batch::set_transactional(&mut batch, producer_epoch);
+        Ok(Self {
+            connection,
+            id,
+            producer_id,
+            producer_epoch,
+            sequences: [0; PARTITIONS as usize],
+            turn: number as i32,
+            batch,
+        })
+    }
+
+    fn transact(&mut self) -> Result<()> {
+        self.turn = (self.turn + 1) % PARTITIONS;
+        let partitions: Vec<i32> =
+            (0..PARTITIONS_OF_TRANSACTION).map(|at| (self.turn + at) % PARTITIONS).collect();
+        let add = AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: self.id.as_str().into(),
+            v3_and_below_producer_id: self.producer_id,
+            v3_and_below_producer_epoch: self.producer_epoch,
+            v3_and_below_topics: vec![AddPartitionsToTxnTopic {
+                name: TOPIC.into(),
+                partitions: partitions.clone(),
+            }],
+            ..Default::default()
+        };
+        until_done(&mut self.connection, &add, 3, |response| {
+            let rows =
+                response.results_by_topic_v3_and_below.iter().flat_map(|topic| &topic.results_by_partition);
+            rows.map(|row| row.partition_error_code).find(|code| *code != 0).unwrap_or(0)
+        })?;
+        let data = partitions.iter().map(|&index| {
+            let sequence = &mut self.sequences[index as usize];
+            batch::set_sequence(&mut self.batch, *sequence);
+            *sequence += RECORDS as i32;
+            PartitionProduceData { index, records: Some(Records::Bytes(Bytes::copy_from_slice(&self.batch))) }
+        });
+        let produce = ProduceRequest {
+            transactional_id: Some(self.id.as_str().into()),
+            acks: -1,
+            timeout_ms: 30_000,
+            topic_data: vec![TopicProduceData { name: TOPIC.into(), partition_data: data.collect() }],
+        };
+        let answer = self.connection.ask(&produce, 9)?;
+        let rows = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
+        let failed = rows.map(|row| row.error_code).find(|code| *code != 0);
+        ensure!(failed.is_none(), "produce gave error {failed:?}");
+        let end = EndTxnRequest {
+            transactional_id: self.id.as_str().into(),
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+            committed: true,
+        };
+        until_done(&mut self.connection, &end, 3, |response| response.error_code).map(drop).context("EndTxn")
+    }
+}
