@@ -5,18 +5,28 @@ mod support;
 use std::time::Instant;
 
 use kaas_core::RecordBatchBuilder;
+use kaas_core::coordinator::slot_of;
 use kaas_proto::KStr;
 use kaas_proto::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kaas_proto::messages::delete_topics_request::DeleteTopicState;
 use kaas_proto::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kaas_proto::messages::offset_fetch_request::OffsetFetchRequestTopic;
+use kaas_proto::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use kaas_proto::messages::{
-    AddPartitionsToTxnRequest, DeleteTopicsRequest, DescribeTransactionsRequest, EndTxnRequest,
-    InitProducerIdRequest, ListOffsetsRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DeleteTopicsRequest, DescribeTransactionsRequest,
+    EndTxnRequest, InitProducerIdRequest, ListOffsetsRequest, OffsetFetchRequest, TxnOffsetCommitRequest,
 };
 use support::{Client, Kaas, PATIENCE};
 
 const ID: &str = "t";
+const GROUP: &str = "g";
+const LOADING: i16 = 14;
+const NOT_AVAILABLE: i16 = 15;
+const NOT_ENOUGH_REPLICAS: i16 = 19;
 const INVALID_TXN_STATE: i16 = 48;
+const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 const LATEST: i64 = -1;
 /// The attribute of batches that belong to a transaction.
 const TRANSACTIONAL: i16 = 0x10;
@@ -54,6 +64,39 @@ impl Producer {
         Producer { client, id, epoch }
     }
 
+    /// The same producer behind a restart.
+    fn on(self, kaas: &Kaas) -> Producer {
+        Producer { client: kaas.connect(), ..self }
+    }
+
+    fn add_offsets(&mut self) {
+        let request = AddOffsetsToTxnRequest {
+            transactional_id: ID.into(),
+            producer_id: self.id,
+            producer_epoch: self.epoch,
+            group_id: GROUP.into(),
+        };
+        patiently(|| (self.client.call(&request, 3).error_code == 0).then_some(()));
+    }
+
+    fn commit_offset(&mut self, offset: i64) {
+        let at = TxnOffsetCommitRequestPartition { committed_offset: offset, ..Default::default() };
+        let request = TxnOffsetCommitRequest {
+            transactional_id: ID.into(),
+            group_id: GROUP.into(),
+            producer_id: self.id,
+            producer_epoch: self.epoch,
+            generation_id: -1,
+            topics: vec![TxnOffsetCommitRequestTopic { name: "a".into(), partitions: vec![at] }],
+            ..Default::default()
+        };
+        patiently(|| {
+            let code = self.client.call(&request, 3).topics[0].partitions[0].error_code;
+            assert!([0, LOADING, NOT_AVAILABLE].contains(&code), "{code}");
+            (code == 0).then_some(())
+        });
+    }
+
     fn add(&mut self, topics: &[&str]) {
         let topic = |topic: &&str| AddPartitionsToTxnTopic { name: KStr::from(*topic), partitions: vec![0] };
         let request = AddPartitionsToTxnRequest {
@@ -83,7 +126,12 @@ impl Producer {
     }
 
     fn produce(&mut self, topic: &str) {
-        assert_eq!(self.try_produce(topic), 0);
+        // A coordinator that is being loaded cannot verify.
+        patiently(|| {
+            let code = self.try_produce(topic);
+            assert!([0, NOT_ENOUGH_REPLICAS].contains(&code), "{code}");
+            (code == 0).then_some(())
+        });
     }
 
     fn end(&mut self, committed: bool) {
@@ -93,8 +141,31 @@ impl Producer {
             producer_epoch: self.epoch,
             committed,
         };
-        assert_eq!(self.client.call(&request, 3).error_code, 0);
+        patiently(|| {
+            let code = self.client.call(&request, 3).error_code;
+            assert!([0, LOADING].contains(&code), "{code}");
+            (code == 0).then_some(())
+        });
     }
+}
+
+/// What the group has committed of topic a, and whether that may still change.
+fn committed(client: &mut Client) -> (i64, bool) {
+    let topics = vec![OffsetFetchRequestTopic { name: "a".into(), partition_indexes: vec![0] }];
+    let fetch = |require_stable| OffsetFetchRequest {
+        group_id: GROUP.into(),
+        topics: Some(topics.clone()),
+        require_stable,
+        ..Default::default()
+    };
+    let ask = |client: &mut Client, stable| {
+        patiently(|| {
+            let answer = client.call(&fetch(stable), 7);
+            (answer.error_code == 0).then(|| answer.topics[0].partitions[0].clone())
+        })
+    };
+    let unstable = ask(client, true).error_code == UNSTABLE_OFFSET_COMMIT;
+    (ask(client, false).committed_offset, unstable)
 }
 
 /// The end of the log, of the stable part or of all of it.
@@ -135,6 +206,61 @@ fn a_decision_is_carried_out_by_the_killed_brokers_successor() {
             assert!(end >= 2 * (round + 1), "{topic} ends at {end}");
         }
     }
+}
+
+#[test]
+fn a_transaction_goes_on_behind_a_kill_at_every_step() {
+    let mut kaas = Kaas::start();
+    kaas.connect().create_topic("a", 1);
+    let mut before = -1;
+    for (round, commit) in [true, false, true].into_iter().enumerate() {
+        let offset = 10 * (round as i64 + 1);
+        let restart = |kaas: Kaas, producer: Producer| {
+            let kaas = Kaas::start_in(kaas.kill(), &[]);
+            let producer = producer.on(&kaas);
+            (kaas, producer)
+        };
+        let mut producer = Producer::init(kaas.connect(), 60_000);
+        (kaas, producer) = restart(kaas, producer);
+        producer.add(&["a"]);
+        (kaas, producer) = restart(kaas, producer);
+        producer.add_offsets();
+        (kaas, producer) = restart(kaas, producer);
+        producer.produce("a");
+        (kaas, producer) = restart(kaas, producer);
+        producer.commit_offset(offset);
+        (kaas, producer) = restart(kaas, producer);
+        assert_eq!(committed(&mut producer.client), (before, true), "pending behind a restart");
+        producer.end(commit);
+        (kaas, producer) = restart(kaas, producer);
+        wait_for_state(&mut producer.client, if commit { "CompleteCommit" } else { "CompleteAbort" });
+        before = if commit { offset } else { before };
+        assert_eq!(committed(&mut producer.client), (before, false));
+        let end = end_of(&mut producer.client, "a", false);
+        assert_eq!(end_of(&mut producer.client, "a", true), end);
+    }
+}
+
+#[test]
+fn a_marker_that_cannot_be_written_is_tried_again() {
+    let kaas = Kaas::start();
+    kaas.connect().create_topic("a", 1);
+    let folder = kaas.kill();
+    // The slot of the group cannot be loaded while there is a file in the place of its folder.
+    let slot = folder.path().join(format!("cluster/groups/{:02}", slot_of(GROUP)));
+    std::fs::create_dir_all(slot.parent().unwrap()).unwrap();
+    std::fs::write(&slot, b"").unwrap();
+    let kaas = Kaas::start_in(folder, &[]);
+    let mut producer = Producer::init(kaas.connect(), 60_000);
+    producer.add(&["a"]);
+    producer.add_offsets();
+    producer.produce("a");
+    producer.end(true);
+    // The other marker does not wait for this one.
+    patiently(|| (end_of(&mut producer.client, "a", true) == 2).then_some(()));
+    wait_for_state(&mut producer.client, "PrepareCommit");
+    std::fs::remove_file(&slot).unwrap();
+    wait_for_state(&mut producer.client, "CompleteCommit");
 }
 
 #[test]
