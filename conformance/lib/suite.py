@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from lib.broker import Broker
-from lib.checks import coordination, groups, live, matrix, offsets, old, segments, stock, text, topics, waiting
+from lib.checks import coordination, groups, live, matrix, offsets, old, segments, stock, text, topics, transactions, waiting
 from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.report import Report
@@ -23,6 +23,7 @@ CHECKS = {
     "waiting": waiting.run,
     "groups": groups.run,
     "coordination": coordination.run,
+    "transactions": transactions.run,
     "segments": segments.run,
 }
 

@@ -74,6 +74,23 @@ impl Broker {
         })
     }
 
+    /// Forgets, once each slot is loaded, what a broker that died behind the deletion of a topic could not forget any more.
+    pub async fn forget_offsets_of_missing_topics(self: Arc<Self>) {
+        for slot in 0..SLOTS {
+            loop {
+                let called = self.groups.call_slot(slot, |slot, now, out| {
+                    // Whoever commits for a topic that is made meanwhile comes after this.
+                    let missing = slot.topics().into_iter().filter(|topic| self.topic(topic).is_none());
+                    missing.collect::<Vec<_>>().iter().for_each(|topic| slot.topic_deleted(topic, now, out));
+                });
+                match answer(called).await {
+                    Err(ErrorCode::CoordinatorLoadInProgress) => tokio::time::sleep(LOAD_WAIT).await,
+                    _ => break,
+                }
+            }
+        }
+    }
+
     /// Forgets what groups have committed for a topic that is no more: another one of its name begins anew. A slot that is being
     /// loaded is waited for; one that is another's, or cannot be loaded, keeps it until its retention is over.
     pub(crate) async fn forget_offsets(&self, topic: &str) {

@@ -51,6 +51,7 @@ async fn run(config: BrokerConfig, started: Instant) -> anyhow::Result<()> {
         .context("starting the transaction coordinator")?;
     let broker = Arc::new(Broker::new(engine.clone(), groups, transactions, Arc::clone(&config)));
     tokio::spawn(transactions::write_decided(Arc::clone(&broker), decided));
+    tokio::spawn(Arc::clone(&broker).forget_offsets_of_missing_topics());
     let parts = StackParts {
         broker: Arc::clone(&broker),
         metrics: Arc::new(Metrics::default()),

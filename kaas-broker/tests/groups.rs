@@ -137,6 +137,27 @@ fn committed_offsets_outlive_the_broker_and_are_never_none() {
 }
 
 #[test]
+fn a_topic_that_died_with_the_broker_leaves_no_offsets_to_its_successor() {
+    let kaas = start(None);
+    let mut client = kaas.connect();
+    client.create_topic("t", 1);
+    assert_eq!(commit(&mut client, 7), NONE);
+    let folder = kaas.kill();
+    // The broker died when the deletion was durable, and before the groups were told.
+    for entry in std::fs::read_dir(folder.path().join("cluster/topics")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let kaas = start(Some(folder));
+    let mut client = kaas.connect();
+    let deadline = Instant::now() + PATIENCE;
+    while committed(&mut client) != -1 {
+        assert!(Instant::now() < deadline, "the old topic's offset is still there");
+    }
+    client.create_topic("t", 1);
+    assert_eq!(committed(&mut client), -1);
+}
+
+#[test]
 fn members_outlive_the_broker_with_their_assignments() {
     let kaas = start(None);
     let mut client = kaas.connect();

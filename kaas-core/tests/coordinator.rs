@@ -278,8 +278,11 @@ fn a_full_disk_refuses_changes_and_is_over_when_there_is_room() {
     assert_eq!(node.add("a"), Ok(1));
     volume.plan(|op| (op.kind == OpKind::Write).then_some(Fault::Errno(28)));
     assert_eq!(node.add("a"), Err(CoordinatorError::Moved));
-    node.wait_a_second();
-    assert!(matches!(node.get("a"), Err(CoordinatorError::Unavailable(_))));
+    for _ in 0..5 {
+        node.wait_a_second();
+        assert!(matches!(node.get("a"), Err(CoordinatorError::Unavailable(_))));
+    }
+    journal(&volume, "a");
     volume.no_plan();
     node.wait_a_second();
     assert_eq!(node.get("a"), Ok(1));

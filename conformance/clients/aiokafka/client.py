@@ -17,6 +17,8 @@ SENDS_IN_FLIGHT_MAX = 20_000
 loop = asyncio.new_event_loop()
 producers, consumers = program.Handles(), program.Handles()
 members: dict[str, "Member"] = {}
+transactional: dict[str, AIOKafkaProducer] = {}
+opened: set[str] = set()
 
 
 def new_producer(command: dict) -> AIOKafkaProducer:
@@ -62,6 +64,28 @@ def produce(command: dict) -> dict:
     finally:
         if closing:
             loop.run_until_complete(producer.stop())
+
+
+async def transaction(command: dict) -> None:
+    """One transaction; `open` leaves it so, and the next command goes on with it."""
+    handle = command["handle"]
+    if handle not in transactional:
+        transactional[handle] = AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, transactional_id=command["id"])
+        await transactional[handle].start()
+    producer = transactional[handle]
+    if handle not in opened:
+        await producer.begin_transaction()
+    for record in records.read(command["file"]):
+        await producer.send_and_wait(command["topic"], record.value, record.key, command["partition"])
+    if command["outcome"] == "open":
+        opened.add(handle)
+        return
+    opened.discard(handle)
+    await (producer.commit_transaction() if command["outcome"] == "commit" else producer.abort_transaction())
+
+
+def transact(command: dict) -> None:
+    loop.run_until_complete(asyncio.wait_for(transaction(command), 60))
 
 
 def new_consumer(partition: TopicPartition | None = None, offset: int = 0, **settings) -> AIOKafkaConsumer:
@@ -269,6 +293,6 @@ program.serve(
     {
         "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
         "topics": topics, "create": create, "delete": delete, "member": member, "poll": poll, "leave": leave,
-        "committed": committed, "reset_offsets": reset_offsets,
+        "committed": committed, "reset_offsets": reset_offsets, "transact": transact,
     }
 )

@@ -15,6 +15,7 @@ MESSAGE_BYTES_MAX = 8 << 20
 TIMEOUT_S = 60
 producers, consumers = program.Handles(), program.Handles()
 members: dict[str, "Member"] = {}
+opened: set[str] = set()
 
 
 def new_producer(command: dict) -> Producer:
@@ -57,6 +58,35 @@ def produce(command: dict) -> dict:
     return {"records": count}
 
 
+def new_transactional(command: dict) -> Producer:
+    producer = Producer({"bootstrap.servers": BOOTSTRAP, "transactional.id": command["id"]})
+    producer.init_transactions(TIMEOUT_S)
+    return producer
+
+
+def transact(command: dict) -> None:
+    """One transaction; `open` leaves it so, and the next command goes on with it."""
+    known = producers.known(command)
+    producer, _ = producers.get(command, lambda: new_transactional(command))
+    if not (known and command["handle"] in opened):
+        producer.begin_transaction()
+    for record in records.read(command["file"]):
+        producer.produce(command["topic"], record.value, record.key, command["partition"])
+    producer.flush(TIMEOUT_S)
+    if command["outcome"] == "open":
+        opened.add(command["handle"])
+        return
+    opened.discard(command["handle"])
+    if command["outcome"] == "commit":
+        producer.commit_transaction(TIMEOUT_S)
+    else:
+        producer.abort_transaction(TIMEOUT_S)
+
+
+def consume_committed(command: dict) -> dict:
+    return consume({**command, "isolation": "read_committed"})
+
+
 def new_consumer(settings: dict) -> Consumer:
     # A group id is mandatory in this binding; assigned consumers that commit nothing never use it.
     return Consumer(
@@ -78,10 +108,10 @@ def to_record(message) -> records.Record:
 
 
 def consume(command: dict) -> dict:
-    settings = {}
+    settings = {"isolation.level": command.get("isolation", "read_uncommitted")}
     if "fetch_bytes" in command:
         size = command["fetch_bytes"]
-        settings = {"max.partition.fetch.bytes": size, "fetch.max.bytes": max(size, 1 << 20)}
+        settings |= {"max.partition.fetch.bytes": size, "fetch.max.bytes": max(size, 1 << 20)}
         settings["receive.message.max.bytes"] = max(size, 100_000_000) + 512
     known = consumers.known(command)
     consumer, closing = consumers.get(command, lambda: new_consumer(settings))
@@ -241,6 +271,6 @@ program.serve(
     {
         "produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
         "topics": topics, "create": create, "delete": delete, "member": member, "poll": poll, "leave": leave,
-        "committed": committed, "reset_offsets": reset_offsets,
+        "committed": committed, "reset_offsets": reset_offsets, "transact": transact, "consume_committed": consume_committed,
     }
 )

@@ -47,10 +47,12 @@ public final class Client {
     private final Map<String, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
     private final Map<String, KafkaConsumer<byte[], byte[]>> consumers = new HashMap<>();
     private final Members members;
+    private final Transactions transactions;
 
     private Client(String bootstrap) {
         this.bootstrap = bootstrap;
         this.members = new Members(bootstrap);
+        this.transactions = new Transactions(bootstrap);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -75,6 +77,7 @@ public final class Client {
                 case "topics" -> topics(answer.putObject("topics"));
                 case "create" -> create(command);
                 case "delete" -> delete(command);
+                case "transact" -> transactions.transact(command);
                 case "member" -> members.join(command);
                 case "poll" -> members.poll(command, answer);
                 case "leave" -> members.leave(command);

@@ -10,6 +10,7 @@ const lz4 = require('lz4-napi')
 const zstd = require('@mongodb-js/zstd')
 const { PartitionConsumer } = require('./consumer')
 const group = require('./group')
+const { transact } = require('./transactions')
 const { readMessages, toLine } = require('./records')
 
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
@@ -168,6 +169,7 @@ const remove = ({ topic }) =>
 const verbs = {
   produce, consume, idle, watermarks, times, topics, create, delete: remove,
   member: command => group.join(kafka, command),
+  transact: command => transact(kafka, command),
   poll: group.poll,
   leave: group.leave,
   committed: command => withAdmin(admin => group.committed(admin, command)),

@@ -163,10 +163,15 @@ async fn carry_out(broker: Arc<Broker>, turns: Arc<Semaphore>, work: WriteMarker
         for some in left.chunks(MARKERS_AT_ONCE) {
             let (written, not_written) = write_some(&broker, &work.decision, &marker, some).await;
             failed.extend(not_written);
-            if let Err(error) = report(&broker, &work.decision, &written) {
-                // Whoever has the slot next asks again.
-                tracing::debug!(decision = ?work.decision, %error, "markers are another's");
-                return;
+            match report(&broker, &work.decision, &written) {
+                Ok(true) => {}
+                // All is done, or another life of the slot has asked for the markers anew.
+                Ok(false) => return,
+                Err(error) => {
+                    // Whoever has the slot next asks again.
+                    tracing::debug!(decision = ?work.decision, %error, "markers are another's");
+                    return;
+                }
             }
         }
         drop(turn);
@@ -222,10 +227,12 @@ fn newer_epoch(error: &MarkerError) -> Option<i16> {
     }
 }
 
-fn report(broker: &Broker, decision: &Decision, written: &[(String, i32)]) -> Result<(), CoordinatorError> {
+/// Reports what is written; whether more is owed.
+fn report(broker: &Broker, decision: &Decision, written: &[(String, i32)]) -> Result<bool, CoordinatorError> {
     broker.transactions.call_now(&decision.transactional_id, |slot, now, out| {
         for (topic, partition) in written {
             slot.marker_written(decision, topic, *partition, now, out);
         }
+        slot.owes(decision)
     })
 }

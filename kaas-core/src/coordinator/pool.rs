@@ -41,7 +41,8 @@ impl Pool {
             return;
         }
         jobs.waiting.push_back(slot);
-        if jobs.idle == 0 && jobs.threads.len() < self.threads_max {
+        // One that was woken and has not come yet counts as idle.
+        if jobs.waiting.len() > jobs.idle && jobs.threads.len() < self.threads_max {
             let pool = Arc::clone(self);
             let thread = std::thread::Builder::new().name("kaas-journal".to_owned());
             match thread.spawn(move || serve(&pool)) {

@@ -240,6 +240,11 @@ where
             Step::Nothing => {}
         }
         let mut state = self.state.lock();
+        // The time to try again may have come while this thread was at work, and found nothing to do.
+        if matches!(state.phase, Phase::Loading(Some(_))) && state.armed.is_none() {
+            let again = self.common.clock.monotonic() + RELOAD_DELAY;
+            self.arm(&mut state, Some(again));
+        }
         state.at_work = matches!(&state.phase, Phase::Active(active) if !active.entries.is_empty());
         state.at_work
     }

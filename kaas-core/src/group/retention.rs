@@ -24,7 +24,10 @@ impl<T: Send + 'static> Group<T> {
     pub(super) fn expire_offsets(&mut self, turn: &mut Turn<'_, T>) -> bool {
         let age = self.age();
         let all = self.offsets.all();
-        let expired = all.filter(|(topic, _, offset)| self.is_expired(&age, topic, offset, turn));
+        // What a transaction is about to replace is not unused.
+        let expired = all.filter(|(topic, partition, offset)| {
+            !self.offsets.is_pending(topic, *partition) && self.is_expired(&age, topic, offset, turn)
+        });
         let expired = expired.map(|(topic, partition, _)| StoredPartition::new(topic, partition)).collect();
         self.remove_offsets(expired, turn)
     }

@@ -144,6 +144,14 @@ impl<T: Send + 'static> GroupSlot<T> {
         dead.iter().for_each(|group| self.remove(group));
     }
 
+    /// The topics that the slot's groups have committed offsets for. Looks at every group.
+    pub fn topics(&self) -> BTreeSet<String> {
+        self.groups
+            .values()
+            .flat_map(|group| group.offsets.topics().map(|(topic, _)| topic.to_owned()))
+            .collect()
+    }
+
     /// OffsetCommit: what became of each offset. An error is every offset's.
     pub fn commit(
         &mut self,

@@ -105,7 +105,13 @@ impl JournalStore {
         ensure_dir(&*self.volume, &self.dir)?;
         let path = self.path(epoch, sequence);
         let file = self.volume.create_new(&path)?;
-        file.write_all_at(&mut [IoSlice::new(&bytes)], 0)?;
+        let written = file.write_all_at(&mut [IoSlice::new(&bytes)], 0);
+        if let Err(error) = written {
+            // A full disk would otherwise fill up with the beginnings of files. Nobody was told of this one; should it stay, it is
+            // unfinished and stands for nothing.
+            let _ = self.volume.remove_file(&path);
+            return Err(error);
+        }
         if !self.mutants.has(Mutant::AckBeforeSync) {
             file.sync_data()?;
         }

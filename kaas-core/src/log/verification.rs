@@ -36,7 +36,13 @@ struct Question {
 pub(crate) struct Verifications {
     open: HashMap<i64, Question>,
     next: u64,
+    /// At so many questions the old ones are looked for: as many again as there were, so that a question costs the same
+    /// however many there are.
+    sweep_at: usize,
 }
+
+/// Below so many questions nobody looks for old ones.
+const SWEEP_MIN: usize = 64;
 
 impl Verifications {
     /// A guard for a question that is about to be asked. Questions about the same producer share one.
@@ -48,7 +54,13 @@ impl Verifications {
         expiry: Expiry,
     ) -> VerificationGuard {
         let age = |question: &Question| expiry.now_ms.saturating_sub(question.asked_ms);
-        self.open.retain(|_, question| age(question) < expiry.expiration_ms);
+        if self.open.len() >= self.sweep_at.max(SWEEP_MIN) {
+            self.open.retain(|_, question| age(question) < expiry.expiration_ms);
+            self.sweep_at = self.open.len() * 2;
+        }
+        if self.open.get(&producer_id).is_some_and(|question| age(question) >= expiry.expiration_ms) {
+            self.open.remove(&producer_id);
+        }
         let next = &mut self.next;
         let question = self.open.entry(producer_id).or_insert_with(|| {
             *next += 1;
@@ -110,7 +122,8 @@ mod tests {
         let guard = questions.ask(1, 0, 9, AT);
         questions.ask(1, 1, 20, AT);
         assert_eq!(questions.grant(1, TxnProof::None).lowest_sequence, Some(20));
-        questions.ask(2, 0, 0, Expiry { now_ms: 100, ..AT });
+        let later = Expiry { now_ms: 100, ..AT };
+        (2..).take(SWEEP_MIN).for_each(|id| _ = questions.ask(id, 0, 0, later));
         assert!(!questions.grant(1, TxnProof::Verified(guard)).may_begin);
     }
 }

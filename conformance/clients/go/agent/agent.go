@@ -44,6 +44,8 @@ type Command struct {
 	Group      string            `json:"group"`
 	Instance   string            `json:"instance"`
 	Commit     bool              `json:"commit"`
+	ID         string            `json:"id"`
+	Outcome    string            `json:"outcome"`
 }
 
 // Timeout is how long a consumer may take.

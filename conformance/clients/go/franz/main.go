@@ -34,7 +34,7 @@ func main() {
 	agent.Serve(map[string]agent.Verb{
 		"produce": produce, "consume": consume, "idle": idle, "watermarks": watermarks, "times": times,
 		"topics": topics, "create": create, "delete": remove, "member": join, "poll": poll, "leave": leave,
-		"committed": committed, "reset_offsets": resetOffsets,
+		"committed": committed, "reset_offsets": resetOffsets, "transact": transact,
 	})
 }
 

@@ -128,6 +128,16 @@ fn a_group_with_a_pending_transaction_is_kept() {
 }
 
 #[test]
+fn an_old_offset_that_a_transaction_is_about_to_replace_is_kept() {
+    let mut world = World::new();
+    world.commit(outsider("g"), "t", 1).unwrap();
+    world.commit_in(7, "t", 5).unwrap();
+    world.pass(30 * DAY_MS);
+    world.complete(7, true);
+    assert_eq!(world.fetch("t", true), Ok(Some(5)));
+}
+
+#[test]
 fn only_empty_groups_are_deleted() {
     let mut world = World::new();
     assert_eq!(world.slot.delete_group("g", &mut world.out), Err(GroupError::GroupIdNotFound));
