@@ -29,7 +29,8 @@ import org.apache.kafka.streams.kstream.TimeWindows;
  * A Kafka Streams application whose output can be computed, and what feeds it and reads it.
  *
  * <pre>
- * Streams app BOOTSTRAP STATE_DIR      word count, join and windowed count, exactly once, until it is killed
+ * Streams app BOOTSTRAP STATE_DIR [ID] word count, join and windowed count, exactly once, until it is killed; a static member
+ *                                      when it has an id
  * Streams feed BOOTSTRAP PER_SECOND    writes records 0, 1, 2, ... until a line comes in; prints how many
  * Streams dump BOOTSTRAP TOPIC         what a read_committed consumer finds: partition, offset, key, value
  * </pre>
@@ -47,7 +48,7 @@ public final class Streams {
 
     public static void main(String[] arguments) throws Exception {
         switch (arguments[0]) {
-            case "app" -> app(arguments[1], arguments[2]);
+            case "app" -> app(arguments[1], arguments[2], arguments.length > 3 ? arguments[3] : null);
             case "feed" -> feed(arguments[1], Integer.parseInt(arguments[2]));
             case "dump" -> dump(arguments[1], arguments[2]);
             default -> throw new IllegalArgumentException(arguments[0]);
@@ -62,7 +63,7 @@ public final class Streams {
         return "w" + i % 7 + " w" + i % 11 + " x" + i % 101;
     }
 
-    private static void app(String bootstrap, String stateDir) throws Exception {
+    private static void app(String bootstrap, String stateDir, String instance) throws Exception {
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> lines = builder.stream("lines");
         lines.flatMapValues(line -> Arrays.asList(line.split(" ")))
@@ -92,8 +93,11 @@ public final class Streams {
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
-        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);
+        settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), instance == null ? 6000 : 30_000);
         settings.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 1000);
+        if (instance != null) {
+            settings.put(StreamsConfig.consumerPrefix("group.instance.id"), instance);
+        }
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         settings.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 10_000);
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
