@@ -14,9 +14,9 @@ use kaas_proto::{ErrorCode, KStr};
 use tokio::sync::oneshot;
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{coordinator_code, group_code};
 use crate::request::BoxFuture;
-use crate::transactions::answer;
 
 /// How long to wait for a slot that is being loaded before it is asked again.
 const LOAD_WAIT: Duration = Duration::from_millis(20);

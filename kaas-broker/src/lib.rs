@@ -8,6 +8,7 @@ pub mod audit;
 pub mod banner;
 pub mod broker;
 pub mod config;
+mod coordinators;
 pub mod data_folder;
 pub mod error;
 pub mod groups;

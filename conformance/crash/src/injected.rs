@@ -51,12 +51,17 @@ const FAULTS: [Fault; 10] = [
     Fault { calls: "fdatasync", action: "error=ENOSPC", row: 3 },
 ];
 
-/// Runs `count` trials: each fault at the first call, at the second, and so on.
+/// How far into the calls of a broker's life few trials are spread.
+const SPAN: usize = 80;
+
+/// Runs `count` trials: each fault at the first call, at the second, and so on, or further apart when they are few.
 pub(crate) fn run(program: &Program, count: usize, seed: u64) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::default();
     for trial in 0..count {
         let fault = &FAULTS[trial % FAULTS.len()];
-        let first = trial / FAULTS.len() + 1;
+        // Few trials are spread: the first calls are those of the start, when nothing has been acknowledged.
+        let rounds = count.div_ceil(FAULTS.len());
+        let first = 1 + trial / FAULTS.len() * (SPAN / rounds).max(1);
         let injection = Injection {
             calls: fault.calls.to_owned(),
             action: format!("{}:when={first}..{}", fault.action, first + fault.row - 1),

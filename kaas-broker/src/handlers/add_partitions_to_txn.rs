@@ -16,10 +16,11 @@ use kaas_proto::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 use kaas_proto::{ErrorCode, KStr};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, transaction_code};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::{FENCED_FROM, answer, code_for, outcome};
+use crate::transactions::{FENCED_FROM, code_for, outcome};
 
 /// The first version with several transactions.
 const SEVERAL_FROM: i16 = 4;

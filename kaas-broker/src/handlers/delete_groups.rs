@@ -9,10 +9,10 @@ use kaas_proto::messages::delete_groups_response::DeletableGroupResult;
 use kaas_proto::messages::{DeleteGroupsRequest, DeleteGroupsResponse};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, group_code};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 impl Handler<DeleteGroupsRequest> for Broker {
     async fn handle(

@@ -12,10 +12,10 @@ use kaas_proto::{ErrorCode, KStr};
 
 use super::{ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::ApiError;
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 /// The state of a group that does not exist.
 const DEAD: &str = "Dead";

@@ -10,11 +10,11 @@ use kaas_proto::messages::leave_group_response::MemberResponse;
 use kaas_proto::messages::{LeaveGroupRequest, LeaveGroupResponse};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, group_code};
 use crate::groups::{code_of, owned};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 /// The first version with several members.
 const SEVERAL_FROM: i16 = 3;

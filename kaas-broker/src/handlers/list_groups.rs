@@ -10,10 +10,10 @@ use kaas_proto::messages::{ListGroupsRequest, ListGroupsResponse};
 use kaas_proto::{ErrorCode, KStr};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::ApiError;
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 impl Handler<ListGroupsRequest> for Broker {
     async fn handle(

@@ -8,10 +8,10 @@ use kaas_proto::messages::list_transactions_response::TransactionState;
 use kaas_proto::messages::{ListTransactionsRequest, ListTransactionsResponse};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::ApiError;
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 impl Handler<ListTransactionsRequest> for Broker {
     async fn handle(

@@ -15,11 +15,11 @@ use kaas_proto::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use kaas_proto::{ErrorCode, KStr};
 
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, group_code};
 use crate::groups::{code_of, owned};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 /// The version whose offsets were ZooKeeper's.
 const ZOOKEEPER: i16 = 0;

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use kaas_core::group::StoredPartition;
-use kaas_proto::ErrorCode;
 use kaas_proto::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use kaas_proto::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 
+use super::offset_commit::merge;
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, group_code};
 use crate::groups::code_of;
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::answer;
 
 impl Handler<OffsetDeleteRequest> for Broker {
     async fn handle(
@@ -41,16 +41,14 @@ impl Handler<OffsetDeleteRequest> for Broker {
             Ok(deleted) => deleted.map_err(group_code),
             Err(code) => Err(code),
         };
-        let mut results = match results {
-            Ok(results) => results.into_iter().map(code_of),
+        let codes = match results {
+            Ok(results) => merge(&exists, results.into_iter().map(code_of)),
             Err(code) => {
                 let refused = OffsetDeleteResponse { error_code: code.code(), ..Default::default() };
                 return Ok(Reply::Now(Answer::Send(refused)));
             }
         };
-        let unknown = ErrorCode::UnknownTopicOrPartition.code();
-        let mut codes =
-            exists.iter().map(|exists| if *exists { results.next().unwrap_or(unknown) } else { unknown });
+        let mut codes = codes.into_iter();
         let topics = request.topics.iter().map(|topic| OffsetDeleteResponseTopic {
             name: topic.name.clone(),
             partitions: topic

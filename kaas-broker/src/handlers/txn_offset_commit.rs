@@ -19,11 +19,12 @@ use kaas_proto::{ErrorCode, KStr};
 
 use super::offset_commit::merge;
 use crate::broker::Broker;
+use crate::coordinators::answer;
 use crate::error::{ApiError, coordinator_code, group_code};
 use crate::groups::{code_of, owned};
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
-use crate::transactions::{answer, outcome};
+use crate::transactions::outcome;
 
 /// "No leader epoch".
 const NO_EPOCH: i32 = -1;

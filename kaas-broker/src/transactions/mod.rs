@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 pub use markers::write_decided;
 pub(crate) use markers::{MarkerError, StartedMarker};
-pub(crate) use outcome::{FENCED_FROM, answer, code_for, outcome};
+pub(crate) use outcome::{FENCED_FROM, code_for, outcome};
 
 /// All slots of transactional ids.
 pub type Transactions = Coordinator<Slot>;

@@ -4,19 +4,11 @@ use kaas_core::coordinator::{CoordinatorError, Pending};
 use kaas_core::transaction::TransactionError;
 use kaas_proto::ErrorCode;
 
-use crate::error::{coordinator_code, transaction_code};
+use crate::coordinators::answer;
+use crate::error::transaction_code;
 
 /// The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn whose clients know PRODUCER_FENCED (KIP-588).
 pub(crate) const FENCED_FROM: i16 = 2;
-
-/// Waits until the coordinator's answer may leave.
-pub(crate) async fn answer<T: Unpin>(called: Result<Pending<T>, CoordinatorError>) -> Result<T, ErrorCode> {
-    let answered = match called {
-        Ok(pending) => pending.await,
-        Err(error) => Err(error),
-    };
-    answered.map_err(|error| coordinator_code(&error))
-}
 
 /// Waits for what became of a call on a transactional id.
 pub(crate) async fn outcome<T: Unpin>(

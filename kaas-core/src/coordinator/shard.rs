@@ -123,21 +123,8 @@ where
         &self,
         call: impl FnOnce(&mut M, Now, &mut Outbox<M>) -> R,
     ) -> Result<Pending<R>, CoordinatorError> {
-        let now = self.common.now();
-        let mut state = self.state.lock();
-        let active = state.active()?;
-        let mut out = Outbox::default();
-        let result = call(&mut active.machine, now, &mut out);
-        let ready = active.add(out);
-        let gate = (active.durable < active.changes).then(|| {
-            let (release, gate) = oneshot::channel();
-            active.waiting.push_back((active.changes, Release::Gate(release)));
-            gate
-        });
-        self.after_call(&mut state);
-        drop(state);
-        self.deliver(ready);
-        Ok(Pending::new(result, gate))
+        let (result, durable) = self.run(call, Active::gate)?;
+        Ok(Pending::new(result, durable))
     }
 
     /// Runs `call`, whose answer rests on nothing that must be durable.
@@ -145,16 +132,27 @@ where
         &self,
         call: impl FnOnce(&mut M, Now, &mut Outbox<M>) -> R,
     ) -> Result<R, CoordinatorError> {
+        let (result, ()) = self.run(call, |_| ())?;
+        Ok(result)
+    }
+
+    /// Runs `call`, and `then` before the lock is let go.
+    fn run<R, T>(
+        &self,
+        call: impl FnOnce(&mut M, Now, &mut Outbox<M>) -> R,
+        then: impl FnOnce(&mut Active<M>) -> T,
+    ) -> Result<(R, T), CoordinatorError> {
         let now = self.common.now();
         let mut state = self.state.lock();
         let active = state.active()?;
         let mut out = Outbox::default();
         let result = call(&mut active.machine, now, &mut out);
         let ready = active.add(out);
+        let then = then(active);
         self.after_call(&mut state);
         drop(state);
         self.deliver(ready);
-        Ok(result)
+        Ok((result, then))
     }
 
     /// The slot's deadline has come; the timers do not have it any more.
@@ -401,6 +399,15 @@ impl<M: Machine> Active<M> {
         }
         self.waiting.push_back((self.changes, Release::Outbox(out)));
         None
+    }
+
+    /// Opens when all changes so far are durable; `None` when they are.
+    fn gate(&mut self) -> Option<oneshot::Receiver<()>> {
+        (self.durable < self.changes).then(|| {
+            let (release, gate) = oneshot::channel();
+            self.waiting.push_back((self.changes, Release::Gate(release)));
+            gate
+        })
     }
 
     /// What is to be written, if anything is.

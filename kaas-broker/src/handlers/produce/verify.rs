@@ -12,8 +12,8 @@ use kaas_proto::{ErrorCode, KStr};
 use super::batches::TopicBatches;
 use super::response::Refusal;
 use crate::broker::{Broker, partition_of};
+use crate::coordinators::answer;
 use crate::error::transaction_code;
-use crate::transactions::answer;
 
 /// What is known about the transaction of each partition's batch.
 #[derive(Default)]
