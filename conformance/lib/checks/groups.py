@@ -67,7 +67,11 @@ def until(what: str, members: list[Member], done, commit: bool = False) -> None:
 
     with ThreadPoolExecutor(len(members)) as pool:
         list(pool.map(loop, members))
-    expect(done(), f"{what}: {[sorted(member.assigned) for member in members]}")
+        # What one member said may have been out of date when another one's word made it complete: then it goes on.
+        while not done():
+            expect(time.monotonic() < deadline, f"{what}: {[sorted(member.assigned) for member in members]}")
+            ended.clear()
+            list(pool.map(loop, members))
 
 
 def balanced(members: list[Member]) -> bool:
