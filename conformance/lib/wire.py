@@ -5,7 +5,8 @@ import struct
 import time
 
 API_PRODUCE, API_LIST_OFFSETS, API_METADATA, API_OFFSET_FETCH = 0, 2, 3, 9
-API_VERSIONS, API_CREATE_TOPICS, API_DELETE_TOPICS = 18, 19, 20
+API_VERSIONS, API_CREATE_TOPICS, API_DELETE_TOPICS, API_DESCRIBE_CONFIGS = 18, 19, 20, 32
+RESOURCE_TOPIC = 2
 REQUEST_TIMEOUT_MS = 30_000
 LATEST = -1
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: a new topic is not everywhere at once.
@@ -141,6 +142,21 @@ class Wire:
                 led += partition_code == 0 and leader >= 0
             if code == 0:
                 found[name] = led
+        return found
+
+    def topic_configs(self, topic: str) -> dict[str, str | None]:
+        """A topic's settings (DescribeConfigs v0)."""
+        answer = self._call(API_DESCRIBE_CONFIGS, 0, struct.pack(">ib", 1, RESOURCE_TOPIC) + _string(topic) + struct.pack(">i", -1))
+        answer.take("i"), answer.take("i")  # throttle time, one resource
+        code, message = answer.take("h"), answer.string()
+        if code:
+            raise WireError(f"DescribeConfigs {topic} {message or ''}", code)
+        answer.take("b"), answer.string()
+        found: dict[str, str | None] = {}
+        for _ in range(answer.take("i")):
+            name = answer.string()
+            found[name] = answer.string()
+            answer.take("b"), answer.take("b"), answer.take("b")  # read-only, default, sensitive
         return found
 
     def end_offset(self, topic: str, partition: int = 0) -> int:

@@ -3,19 +3,12 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.List;
-import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.stream.Collectors;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
-import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -26,13 +19,13 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.TimeWindows;
 
 /**
- * A Kafka Streams application whose output can be computed, and what feeds it and reads it.
+ * A Kafka Streams application whose output can be computed, and what feeds it.
  *
  * <pre>
- * Streams app BOOTSTRAP STATE_DIR [ID] word count, join and windowed count, exactly once, until it is killed; a static member
+ * Streams app BOOTSTRAP STATE_DIR [ID] word count, join and windowed count, exactly once, until it is ended; a static member
  *                                      when it has an id
- * Streams feed BOOTSTRAP PER_SECOND    writes records 0, 1, 2, ... until a line comes in; prints how many
- * Streams dump BOOTSTRAP TOPIC         what a read_committed consumer finds: partition, offset, key, value
+ * Streams feed BOOTSTRAP PER_SECOND [COUNT]
+ *                                      writes records 0, 1, 2, ... up to the count or until a line comes in; prints how many
  * </pre>
  */
 public final class Streams {
@@ -49,8 +42,10 @@ public final class Streams {
     public static void main(String[] arguments) throws Exception {
         switch (arguments[0]) {
             case "app" -> app(arguments[1], arguments[2], arguments.length > 3 ? arguments[3] : null);
-            case "feed" -> feed(arguments[1], Integer.parseInt(arguments[2]));
-            case "dump" -> dump(arguments[1], arguments[2]);
+            case "feed" -> feed(
+                    arguments[1],
+                    Integer.parseInt(arguments[2]),
+                    arguments.length > 3 ? Long.parseLong(arguments[3]) : Long.MAX_VALUE);
             default -> throw new IllegalArgumentException(arguments[0]);
         }
     }
@@ -75,7 +70,9 @@ public final class Streams {
         KTable<String, String> users = builder.table("users");
         KStream<String, String> clicks = builder.stream("clicks");
         clicks.join(users, (click, name) -> name + ":" + click).to("joined");
-        clicks.groupByKey()
+        clicks.to("seen");
+        builder.<String, String>stream("seen")
+                .groupByKey()
                 .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMillis(WINDOW_MS), Duration.ofDays(1)))
                 .count()
                 .toStream((window, count) -> window.key() + "@" + window.window().start())
@@ -105,11 +102,12 @@ public final class Streams {
             failure.printStackTrace();
             return StreamThreadExceptionResponse.REPLACE_THREAD;
         });
+        Runtime.getRuntime().addShutdownHook(new Thread(streams::close));
         streams.start();
         new CountDownLatch(1).await();
     }
 
-    private static void feed(String bootstrap, int perSecond) throws Exception {
+    private static void feed(String bootstrap, int perSecond, long count) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("acks", "all");
@@ -127,7 +125,7 @@ public final class Streams {
             System.out.println("users");
             BufferedReader stop = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             long start = System.nanoTime();
-            for (; !stop.ready(); sent++) {
+            for (; sent < count && !stop.ready(); sent++) {
                 long time = EPOCH_MS + sent * STEP_MS;
                 long at = sent;
                 producer.send(new ProducerRecord<>("lines", null, time, String.valueOf(at), line(at)), (metadata, failure) -> {
@@ -148,28 +146,5 @@ public final class Streams {
             throw failed.get();
         }
         System.out.println(sent);
-    }
-
-    private static void dump(String bootstrap, String topic) {
-        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "isolation.level", "read_committed");
-        try (KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
-            List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()
-                    .map(info -> new TopicPartition(topic, info.partition()))
-                    .collect(Collectors.toList());
-            consumer.assign(partitions);
-            consumer.seekToBeginning(partitions);
-            // With read_committed this is the last stable offset: what is open does not count.
-            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-            StringBuilder out = new StringBuilder();
-            while (partitions.stream().anyMatch(one -> consumer.position(one) < ends.get(one))) {
-                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
-                    out.append(record.partition()).append('\t').append(record.offset()).append('\t')
-                            .append(record.key()).append('\t').append(record.value()).append('\n');
-                }
-            }
-            System.out.print(out);
-            System.out.flush();
-        }
     }
 }

@@ -9,8 +9,9 @@ import unittest
 from dataclasses import replace
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import clients, compare, corpus, proxy, records, text
+from lib import clients, compare, corpus, proxy, records, streams, text
 from lib.checks import stock
+from lib.dump import Found
 from lib.records import Record
 
 
@@ -25,6 +26,24 @@ class Records(unittest.TestCase):
         self.assertEqual((records.field(None), records.field(b"")), ("-", "+"))
         self.assertIsNone(records.parse_field("-"))
         self.assertEqual(records.parse_field("+"), b"")
+
+
+class StreamsOutput(unittest.TestCase):
+    expected = streams.expectation(50)
+
+    def found(self, topic: str) -> list[Found]:
+        values = [(key, value) for key, values in self.expected[topic].items() for value in values]
+        return [Found(0, at, Record(0, key.encode(), value.encode())) for at, (key, value) in enumerate(values)]
+
+    def test_what_the_input_says_is_right(self) -> None:
+        for topic in streams.OUTPUTS:
+            self.assertEqual(streams.compare(topic, self.expected[topic], self.found(topic)), [])
+
+    def test_a_record_twice_and_one_too_few_are_wrong(self) -> None:
+        for topic in streams.OUTPUTS:
+            found = self.found(topic)
+            self.assertEqual(len(streams.compare(topic, self.expected[topic], [*found, found[-1]])), 1)
+            self.assertEqual(len(streams.compare(topic, self.expected[topic], found[:-1])), 1)
 
 
 class Compare(unittest.TestCase):
