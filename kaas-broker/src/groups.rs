@@ -12,6 +12,7 @@ use kaas_core::coordinator::{
 use kaas_core::group::{GroupError, GroupOptions, GroupReply, GroupSlot};
 use kaas_proto::{ErrorCode, KStr};
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::broker::Broker;
 use crate::coordinators::answer;
@@ -74,37 +75,32 @@ impl Broker {
         })
     }
 
-    /// Forgets, once each slot is loaded, what a broker that died behind the deletion of a topic could not forget any more.
-    pub async fn forget_offsets_of_missing_topics(self: Arc<Self>) {
-        for slot in 0..SLOTS {
-            loop {
-                let called = self.groups.call_slot(slot, |slot, now, out| {
-                    // Whoever commits for a topic that is made meanwhile comes after this.
-                    let missing = slot.topics().into_iter().filter(|topic| self.topic(topic).is_none());
-                    missing.collect::<Vec<_>>().iter().for_each(|topic| slot.topic_deleted(topic, now, out));
-                });
-                match answer(called).await {
-                    Err(ErrorCode::CoordinatorLoadInProgress) => tokio::time::sleep(LOAD_WAIT).await,
-                    _ => break,
-                }
-            }
-        }
+    /// The identity of the topic of each of these partitions; none for a partition that does not exist.
+    pub(crate) fn topic_ids<'a>(
+        &self,
+        partitions: impl Iterator<Item = (&'a KStr, i32)>,
+    ) -> Vec<Option<Uuid>> {
+        let id = |(topic, index): (&KStr, i32)| Some(self.partition(topic, index).ok()?.topic_id());
+        partitions.map(id).collect()
     }
 
-    /// Forgets what groups have committed for a topic that is no more: another one of its name begins anew. A slot that is being
-    /// loaded is waited for; one that is another's, or cannot be loaded, keeps it until its retention is over.
-    pub(crate) async fn forget_offsets(&self, topic: &str) {
+    /// Forgets what a broker that died behind the deletion of a topic could not forget any more.
+    pub async fn forget_offsets_of_missing_topics(self: Arc<Self>) {
+        self.forget_offsets(&|topic, id| self.topic(topic).is_none_or(|found| found.id != id)).await;
+    }
+
+    /// Forgets what groups have committed for topics that are `gone`. A slot that is being loaded is waited for; one that is
+    /// another's, or cannot be loaded, keeps it until its retention is over: another topic of that name does not meet it.
+    pub(crate) async fn forget_offsets(&self, gone: &(dyn Fn(&str, Uuid) -> bool + Sync)) {
         let mut slot = 0;
         while slot < SLOTS {
-            let called = self.groups.call_slot(slot, |slot, now, out| slot.topic_deleted(topic, now, out));
+            let called = self.groups.call_slot(slot, |slot, now, out| slot.forget_topics(gone, now, out));
             match answer(called).await {
                 Err(ErrorCode::CoordinatorLoadInProgress) => {
                     tokio::time::sleep(LOAD_WAIT).await;
                     continue;
                 }
-                Err(code) => {
-                    tracing::warn!(topic, slot, code = code.name(), "offsets of a deleted topic remain")
-                }
+                Err(code) => tracing::warn!(slot, code = code.name(), "offsets of a deleted topic remain"),
                 Ok(()) => {}
             }
             slot += 1;

@@ -145,7 +145,8 @@ fn a_closed_engine_opens_without_reading_the_log_and_goes_on() {
     assert!(matches!(refused, Err(AppendError::Closed)));
     assert_eq!(batches(&partition, 0).len(), 1, "reads go on");
     assert!(matches!(first.create_topic(TopicSpec::new("u", 1)), Err(CreateTopicError::Closed)));
-    assert!(matches!(first.delete_topic("t"), Err(DeleteTopicError::Closed)));
+    let found = first.topics().by_name("t").unwrap();
+    assert!(matches!(first.delete_topic(&found), Err(DeleteTopicError::Closed)));
     assert!(first.close().is_err());
     // Damage that a scan would notice: the checkpoint says that there is nothing to scan.
     let log = partition_dir(dir.path(), "t").join("00000001-00000000000000000000.log");
@@ -259,15 +260,20 @@ fn topics_are_unique_durable_and_deleted_for_good() {
     let watcher: Arc<dyn Wake> = woken.clone();
     partition.watch(&watcher);
     let old_id = partition.topic_id();
-    first.delete_topic("t").unwrap();
+    let found = first.topics().by_name("t").unwrap();
+    first.delete_topic(&found).unwrap();
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
-    assert!(matches!(first.delete_topic("t"), Err(DeleteTopicError::Unknown(_))));
+    assert!(matches!(first.delete_topic(&found), Err(DeleteTopicError::Unknown(_))));
     assert!(matches!(partition.read(spec(0)), Err(ReadError::Deleted)));
     assert!(matches!(partition.append(batch(&["b"]), AppendOptions::default()), Err(AppendError::Deleted)));
     assert_eq!(dir.path().join("topics").read_dir().unwrap().count(), 0);
     assert_eq!(dir.path().join("cluster/topics").read_dir().unwrap().count(), 0);
     let partition = topic(&first, "t", &[]);
     assert_ne!(partition.topic_id(), old_id);
+    assert!(
+        matches!(first.delete_topic(&found), Err(DeleteTopicError::Unknown(_))),
+        "another topic is meant"
+    );
     assert_eq!(append(&partition, &["new"]).base_offset, 0, "the new topic shares nothing with the old");
     first
         .create_topic(TopicSpec {

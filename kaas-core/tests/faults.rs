@@ -539,7 +539,7 @@ fn foreign_files_are_left_alone() {
         volume.create_new(path).unwrap();
     }
     let engine = open(&volume);
-    engine.delete_topic("t").unwrap();
+    engine.delete_topic(&engine.topics().by_name("t").unwrap()).unwrap();
     engine.close().unwrap();
     for path in foreign {
         assert!(volume.contents(path).is_ok(), "{path}");

@@ -285,7 +285,8 @@ impl World {
                 }
             }
             Call::DeleteOffsets { group, topic } => {
-                let partition = StoredPartition { topic: TOPICS[topic].to_owned(), partition: 0 };
+                let partition =
+                    StoredPartition { topic: TOPICS[topic].to_owned(), topic_id: None, partition: 0 };
                 let results = self.slot.delete_offsets(GROUPS[group], &[partition], self.now, &mut self.out);
                 if results.is_ok_and(|results| results[0].is_ok()) {
                     self.committed.remove(&(group, topic));
@@ -293,7 +294,7 @@ impl World {
                 }
             }
             Call::DeleteTopic { topic } => {
-                self.slot.topic_deleted(TOPICS[topic], self.now, &mut self.out);
+                self.slot.forget_topics(&|name, _| name == TOPICS[topic], self.now, &mut self.out);
                 self.committed.retain(|key, _| key.1 != topic);
                 self.pending.retain(|key, _| key.2 != topic);
             }
@@ -476,6 +477,7 @@ fn outsider(group: usize) -> Committer {
 fn offset_of(topic: usize, offset: i64) -> OffsetToCommit {
     OffsetToCommit {
         topic: TOPICS[topic].to_owned(),
+        topic_id: Uuid::nil(),
         partition: 0,
         offset,
         leader_epoch: None,

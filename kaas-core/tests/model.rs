@@ -185,7 +185,7 @@ impl Subject {
                 return self.reopen(volume);
             }
             Step::Recreate => {
-                self.engine.delete_topic("t").unwrap();
+                self.engine.delete_topic(&self.engine.topics().by_name("t").unwrap()).unwrap();
                 let topic = self.engine.create_topic(TopicSpec::new("t", 1)).unwrap();
                 *model = Model::default();
                 return Self { partition: Arc::clone(&topic.partitions[0]), ..self };

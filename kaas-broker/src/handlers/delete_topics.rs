@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kaas_core::Topic;
 use kaas_proto::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use kaas_proto::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
 use kaas_proto::{ErrorCode, KStr};
@@ -63,20 +64,19 @@ impl Broker {
         topic: DeleteTopicState,
         twice: bool,
     ) -> Result<DeletableTopicResult, ApiError> {
-        let by_name = topic.name.is_some();
         let (name, id, result) = match self.find(&topic, twice) {
             Err(error) => (topic.name, topic.topic_id, Err(error)),
-            Ok((name, id)) => {
-                let gone = name.clone();
+            Ok(found) => {
+                let gone = Arc::clone(&found);
                 let deleted = self.blocking(move |broker| broker.engine.delete_topic(&gone)).await?;
                 if deleted.is_ok() {
-                    self.forget_offsets(&name).await;
+                    self.forget_offsets(&|topic, id| topic == found.name.as_str() && id == found.id).await;
                 }
                 let result = deleted.map_err(|error| {
                     // Another client may have been first.
                     ApiError::because(delete_topic_code(&error), error.to_string())
                 });
-                (Some(KStr::from(name)), if by_name { id } else { topic.topic_id }, result)
+                (Some(KStr::from(found.name.as_str())), found.id, result)
             }
         };
         let error = result.err();
@@ -88,7 +88,7 @@ impl Broker {
         })
     }
 
-    fn find(&self, topic: &DeleteTopicState, twice: bool) -> Result<(String, Uuid), ApiError> {
+    fn find(&self, topic: &DeleteTopicState, twice: bool) -> Result<Arc<Topic>, ApiError> {
         let invalid = |why: &str| ApiError::because(ErrorCode::InvalidRequest, why);
         let topics = self.engine.topics();
         let found = match &topic.name {
@@ -103,10 +103,9 @@ impl Broker {
             Some(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition),
             None => topics.by_id(&topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
         };
-        let found = found.map_err(|code| match code {
+        found.map_err(|code| match code {
             ErrorCode::UnknownTopicId => ApiError::because(code, "This server does not host this topic ID."),
             _ => ApiError::because(code, "This server does not host this topic-partition."),
-        })?;
-        Ok((found.name.as_str().to_owned(), found.id))
+        })
     }
 }

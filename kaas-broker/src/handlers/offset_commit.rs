@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use kaas_core::group::{CommitRequest, Committer, OffsetToCommit};
+use kaas_core::group::{CommitRequest, CommitResults, Committer, GroupError, OffsetToCommit};
 use kaas_proto::messages::offset_commit_request::OffsetCommitRequestPartition;
 use kaas_proto::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use kaas_proto::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use kaas_proto::{ErrorCode, KStr};
+use uuid::Uuid;
 
 use crate::broker::Broker;
 use crate::coordinators::answer;
@@ -35,41 +36,37 @@ impl Handler<OffsetCommitRequest> for Broker {
         let partitions = || {
             request.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |at| (&topic.name, at)))
         };
-        let exists: Vec<bool> =
-            partitions().map(|(topic, at)| self.partition(topic, at.partition_index).is_ok()).collect();
-        if cx.version == ZOOKEEPER && exists.contains(&true) {
-            let codes = partitions().map(|_| ErrorCode::UnsupportedVersion.code()).collect();
+        let topic_ids = || self.topic_ids(partitions().map(|(topic, at)| (topic, at.partition_index)));
+        let known = topic_ids();
+        let exists = known.iter().any(Option::is_some);
+        if cx.version == ZOOKEEPER && exists {
+            let codes = known.iter().map(|_| ErrorCode::UnsupportedVersion.code()).collect();
             return Ok(Reply::Now(Answer::Send(response(&request, codes))));
         }
-        let commit = CommitRequest {
-            committer: Committer {
-                group: request.group_id.to_string(),
-                member_id: request.member_id.to_string(),
-                instance_id: owned(&request.group_instance_id),
-                generation: request.generation_id_or_member_epoch,
-            },
-            offsets: partitions()
-                .zip(&exists)
-                .filter(|(_, exists)| **exists)
-                .map(|(at, _)| offset(at))
-                .collect(),
-            retention_ms: said(request.retention_time_ms),
+        let committer = Committer {
+            group: request.group_id.to_string(),
+            member_id: request.member_id.to_string(),
+            instance_id: owned(&request.group_instance_id),
+            generation: request.generation_id_or_member_epoch,
         };
-        let called = (!commit.offsets.is_empty())
-            .then(|| self.groups.call(&request.group_id, |slot, now, out| slot.commit(commit, now, out)));
+        let retention_ms = said(request.retention_time_ms);
+        let called = exists.then(|| {
+            self.groups.call(&request.group_id, |slot, now, out| {
+                // Looked at again: whoever deletes a topic comes to the slot when it is gone, and forgets what was committed.
+                let known = topic_ids();
+                let offsets = partitions().zip(&known).filter_map(|(at, id)| Some(offset(at, (*id)?)));
+                let commit = CommitRequest { committer, offsets: offsets.collect(), retention_ms };
+                let results =
+                    if commit.offsets.is_empty() { Ok(Vec::new()) } else { slot.commit(commit, now, out) };
+                (known, results)
+            })
+        });
         Ok(Reply::Later(Box::pin(async move {
             let committed = match called {
-                None => Ok(Vec::new()),
-                Some(called) => match answer(called).await {
-                    Ok(results) => results.map_err(group_code),
-                    Err(code) => Err(code),
-                },
+                Some(called) => answer(called).await,
+                None => Ok((known.clone(), Ok(Vec::new()))),
             };
-            let codes = match committed {
-                Ok(results) => merge(&exists, results.into_iter().map(code_of)),
-                Err(code) => merge(&exists, std::iter::repeat(code.code())),
-            };
-            Answer::Send(response(&request, codes))
+            Answer::Send(response(&request, codes(&known, committed, ErrorCode::code)))
         })))
     }
 }
@@ -78,9 +75,10 @@ fn said(value: i64) -> Option<i64> {
     (value != NOT_SAID).then_some(value)
 }
 
-fn offset((topic, at): (&KStr, &OffsetCommitRequestPartition)) -> OffsetToCommit {
+fn offset((topic, at): (&KStr, &OffsetCommitRequestPartition), topic_id: Uuid) -> OffsetToCommit {
     OffsetToCommit {
         topic: topic.to_string(),
+        topic_id,
         partition: at.partition_index,
         offset: at.committed_offset,
         leader_epoch: (i64::from(at.committed_leader_epoch) != NOT_SAID).then_some(at.committed_leader_epoch),
@@ -89,10 +87,26 @@ fn offset((topic, at): (&KStr, &OffsetCommitRequestPartition)) -> OffsetToCommit
     }
 }
 
+/// What became of a commit: the topics as they were then, and the offsets of those that there were.
+pub(super) type Committed = (Vec<Option<Uuid>>, Result<CommitResults, GroupError>);
+
+/// A code for each partition that was asked for, of which `known` were known before the group was asked.
+pub(super) fn codes(
+    known: &[Option<Uuid>],
+    committed: Result<Committed, ErrorCode>,
+    code_for: impl Fn(ErrorCode) -> i16,
+) -> Vec<i16> {
+    match committed {
+        Ok((known, Ok(results))) => merge(&known, results.into_iter().map(code_of)),
+        Ok((known, Err(error))) => merge(&known, std::iter::repeat(code_for(group_code(error)))),
+        Err(code) => merge(known, std::iter::repeat(code_for(code))),
+    }
+}
+
 /// A code for each partition that was asked for: the next of `codes` for one that exists.
-pub(super) fn merge(exists: &[bool], mut codes: impl Iterator<Item = i16>) -> Vec<i16> {
+pub(super) fn merge(known: &[Option<Uuid>], mut codes: impl Iterator<Item = i16>) -> Vec<i16> {
     let unknown = ErrorCode::UnknownTopicOrPartition.code();
-    exists.iter().map(|exists| if *exists { codes.next().unwrap_or(unknown) } else { unknown }).collect()
+    known.iter().map(|id| id.and_then(|_| codes.next()).unwrap_or(unknown)).collect()
 }
 
 fn response(request: &OffsetCommitRequest, codes: Vec<i16>) -> OffsetCommitResponse {
@@ -119,7 +133,8 @@ mod tests {
     #[test]
     fn every_partition_has_its_own_code() {
         let unknown = ErrorCode::UnknownTopicOrPartition.code();
-        assert_eq!(merge(&[true, false, true], [0, 12].into_iter()), [0, unknown, 12]);
-        assert_eq!(merge(&[false], std::iter::repeat(22)), [unknown]);
+        let exists = Some(Uuid::nil());
+        assert_eq!(merge(&[exists, None, exists], [0, 12].into_iter()), [0, unknown, 12]);
+        assert_eq!(merge(&[None], std::iter::repeat(22)), [unknown]);
     }
 }

@@ -28,11 +28,15 @@ impl Handler<OffsetDeleteRequest> for Broker {
                 .iter()
                 .flat_map(|topic| topic.partitions.iter().map(move |at| (&topic.name, at.partition_index)))
         };
-        let exists: Vec<bool> = partitions().map(|(topic, at)| self.partition(topic, at).is_ok()).collect();
+        let known = self.topic_ids(partitions());
         let stored: Vec<StoredPartition> = partitions()
-            .zip(&exists)
-            .filter(|(_, exists)| **exists)
-            .map(|((topic, partition), _)| StoredPartition { topic: topic.to_string(), partition })
+            .zip(&known)
+            .filter(|(_, id)| id.is_some())
+            .map(|((topic, partition), &topic_id)| StoredPartition {
+                topic: topic.to_string(),
+                topic_id,
+                partition,
+            })
             .collect();
         let group = request.group_id.clone();
         let called =
@@ -42,7 +46,7 @@ impl Handler<OffsetDeleteRequest> for Broker {
             Err(code) => Err(code),
         };
         let codes = match results {
-            Ok(results) => merge(&exists, results.into_iter().map(code_of)),
+            Ok(results) => merge(&known, results.into_iter().map(code_of)),
             Err(code) => {
                 let refused = OffsetDeleteResponse { error_code: code.code(), ..Default::default() };
                 return Ok(Reply::Now(Answer::Send(refused)));

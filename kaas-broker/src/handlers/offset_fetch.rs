@@ -14,6 +14,7 @@ use kaas_proto::messages::offset_fetch_response::{
 };
 use kaas_proto::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use kaas_proto::{ErrorCode, KStr};
+use uuid::Uuid;
 
 use crate::broker::Broker;
 use crate::coordinators::answer;
@@ -82,10 +83,24 @@ impl Broker {
         wanted: Wanted,
         require_stable: bool,
     ) -> impl Future<Output = Result<Vec<FetchedTopic>, ErrorCode>> + Send + use<> {
-        let called = self
-            .groups
-            .call(group, |slot, _, _| slot.fetch_offsets(group, wanted.as_deref(), require_stable));
+        let called = self.groups.call(group, |slot, _, _| {
+            let mut topics = slot.fetch_offsets(group, wanted.as_deref(), require_stable);
+            for (name, partitions) in &mut topics {
+                if let Some(current) = self.topic(name) {
+                    hide_earlier(current.id, partitions);
+                }
+            }
+            topics
+        });
         answer(called)
+    }
+}
+
+/// What was committed for an earlier topic says nothing about the current one of that name. A topic that is not known here may be known
+/// elsewhere.
+fn hide_earlier(current: Uuid, partitions: &mut [(i32, FetchedOffset)]) {
+    for fetched in partitions.iter_mut().filter_map(|(_, fetched)| fetched.as_mut().ok()) {
+        fetched.take_if(|offset| offset.topic_id != current);
     }
 }
 
@@ -154,5 +169,25 @@ fn several(partition: OffsetFetchResponsePartition) -> OffsetFetchResponsePartit
         committed_leader_epoch: partition.committed_leader_epoch,
         metadata: partition.metadata,
         error_code: partition.error_code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_topics_offset_is_not_the_next_ones() {
+        let offset = |id| CommittedOffset {
+            topic_id: Uuid::from_u128(id),
+            offset: 7,
+            leader_epoch: None,
+            metadata: String::new(),
+            commit_timestamp_ms: 0,
+            expire_timestamp_ms: None,
+        };
+        let mut partitions = [(0, Ok(Some(offset(1)))), (1, Ok(Some(offset(2)))), (2, Ok(None))];
+        hide_earlier(Uuid::from_u128(2), &mut partitions);
+        assert_eq!(partitions, [(0, Ok(None)), (1, Ok(Some(offset(2)))), (2, Ok(None))]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kaas_core::TxnProof;
 use kaas_core::coordinator::{CoordinatorError, Pending};
-use kaas_core::group::{CommitResults, Committer, GroupError, OffsetToCommit, TxnCommitRequest};
+use kaas_core::group::{Committer, OffsetToCommit, TxnCommitRequest};
 use kaas_core::transaction::{ProducerIdentity, offsets_partition};
 use kaas_proto::messages::txn_offset_commit_request::TxnOffsetCommitRequestPartition;
 use kaas_proto::messages::txn_offset_commit_response::{
@@ -16,12 +16,13 @@ use kaas_proto::messages::txn_offset_commit_response::{
 };
 use kaas_proto::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 use kaas_proto::{ErrorCode, KStr};
+use uuid::Uuid;
 
-use super::offset_commit::merge;
+use super::offset_commit::{Committed, codes};
 use crate::broker::Broker;
 use crate::coordinators::answer;
-use crate::error::{ApiError, coordinator_code, group_code};
-use crate::groups::{code_of, owned};
+use crate::error::{ApiError, coordinator_code};
+use crate::groups::owned;
 use crate::request::{Answer, Reply, RequestCx};
 use crate::router::Handler;
 use crate::transactions::outcome;
@@ -32,7 +33,7 @@ const NO_EPOCH: i32 = -1;
 const LOADING_FROM: i16 = 2;
 
 /// What became of the offsets.
-type Called = Result<Pending<Result<CommitResults, GroupError>>, CoordinatorError>;
+type Called = Result<Pending<Committed>, CoordinatorError>;
 
 impl Handler<TxnOffsetCommitRequest> for Broker {
     async fn handle(
@@ -40,58 +41,47 @@ impl Handler<TxnOffsetCommitRequest> for Broker {
         cx: RequestCx,
         request: TxnOffsetCommitRequest,
     ) -> Result<Reply<TxnOffsetCommitResponse>, ApiError> {
-        let partitions = || {
-            request.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |at| (&topic.name, at)))
-        };
-        let exists: Vec<bool> =
-            partitions().map(|(topic, at)| self.partition(topic, at.partition_index).is_ok()).collect();
-        let offsets: Vec<OffsetToCommit> =
-            partitions().zip(&exists).filter(|(_, exists)| **exists).map(|(at, _)| offset(at)).collect();
-        let called = match offsets.is_empty() {
-            true => None,
-            false => Some(self.commit_in_transaction(&request, offsets).await),
+        let known = self.topic_ids(places(&request));
+        let called = match known.iter().any(Option::is_some) {
+            true => Some(self.commit_in_transaction(&request).await),
+            false => None,
         };
         Ok(Reply::Later(Box::pin(async move {
             let committed = match called {
-                None => Ok(Vec::new()),
+                None => Ok((known.clone(), Ok(Vec::new()))),
                 Some(Err(code)) => Err(code),
-                Some(Ok(called)) => match answer(called).await {
-                    Ok(results) => results.map_err(group_code),
-                    Err(code) => Err(code),
-                },
+                Some(Ok(called)) => answer(called).await,
             };
-            let codes = match committed {
-                Ok(results) => merge(&exists, results.into_iter().map(code_of)),
-                Err(code) => merge(&exists, std::iter::repeat(code_for(code, cx.version))),
-            };
+            let codes = codes(&known, committed, |code| code_for(code, cx.version));
             Answer::Send(response(&request, codes))
         })))
     }
 }
 
 impl Broker {
-    async fn commit_in_transaction(
-        &self,
-        request: &TxnOffsetCommitRequest,
-        offsets: Vec<OffsetToCommit>,
-    ) -> Result<Called, ErrorCode> {
+    async fn commit_in_transaction(&self, request: &TxnOffsetCommitRequest) -> Result<Called, ErrorCode> {
         if request.group_id.is_empty() {
             return Err(ErrorCode::InvalidGroupId);
         }
-        let commit = TxnCommitRequest {
-            committer: Committer {
-                group: request.group_id.to_string(),
-                member_id: request.member_id.to_string(),
-                instance_id: owned(&request.group_instance_id),
-                generation: request.generation_id,
-            },
-            offsets,
-            producer_id: request.producer_id,
-            producer_epoch: request.producer_epoch,
-            proof: self.proof(request).await?,
+        let committer = Committer {
+            group: request.group_id.to_string(),
+            member_id: request.member_id.to_string(),
+            instance_id: owned(&request.group_instance_id),
+            generation: request.generation_id,
         };
-        let group = &request.group_id;
-        Ok(self.groups.call(group, |slot, now, out| slot.commit_transactional(commit, now, out)))
+        let TxnOffsetCommitRequest { producer_id, producer_epoch, .. } = *request;
+        let proof = self.proof(request).await?;
+        Ok(self.groups.call(&request.group_id, |slot, now, out| {
+            // Looked at again, for the reason that OffsetCommit has.
+            let known = self.topic_ids(places(request));
+            let offsets = partitions(request).zip(&known).filter_map(|(at, id)| Some(offset(at, (*id)?)));
+            let offsets: Vec<_> = offsets.collect();
+            if offsets.is_empty() {
+                return (known, Ok(Vec::new()));
+            }
+            let commit = TxnCommitRequest { committer, offsets, producer_id, producer_epoch, proof };
+            (known, slot.commit_transactional(commit, now, out))
+        }))
     }
 
     /// What is known about the transaction. The group's slot hands out a guard before the question, and knows by it whether the
@@ -138,9 +128,20 @@ fn code_for(code: ErrorCode, version: i16) -> i16 {
     .code()
 }
 
-fn offset((topic, at): (&KStr, &TxnOffsetCommitRequestPartition)) -> OffsetToCommit {
+fn partitions(
+    request: &TxnOffsetCommitRequest,
+) -> impl Iterator<Item = (&KStr, &TxnOffsetCommitRequestPartition)> {
+    request.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |at| (&topic.name, at)))
+}
+
+fn places(request: &TxnOffsetCommitRequest) -> impl Iterator<Item = (&KStr, i32)> {
+    partitions(request).map(|(topic, at)| (topic, at.partition_index))
+}
+
+fn offset((topic, at): (&KStr, &TxnOffsetCommitRequestPartition), topic_id: Uuid) -> OffsetToCommit {
     OffsetToCommit {
         topic: topic.to_string(),
+        topic_id,
         partition: at.partition_index,
         offset: at.committed_offset,
         leader_epoch: (at.committed_leader_epoch != NO_EPOCH).then_some(at.committed_leader_epoch),

@@ -223,18 +223,19 @@ impl Engine {
         Ok(topic)
     }
 
-    /// Deletes a topic; on return it is gone for good. Its readers and writers are told. Blocks.
+    /// Deletes this topic, not another one of its name; on return it is gone for good. Its readers and writers are told. Blocks.
     ///
     /// # Errors
     /// [`DeleteTopicError`].
-    pub fn delete_topic(&self, name: &str) -> Result<(), DeleteTopicError> {
+    pub fn delete_topic(&self, topic: &Topic) -> Result<(), DeleteTopicError> {
         let inner = &*self.inner;
         let _one_at_a_time = inner.admin.lock();
         if inner.queue.is_closed() {
             return Err(DeleteTopicError::Closed);
         }
         let topics = self.topics();
-        let topic = topics.by_name(name).ok_or_else(|| DeleteTopicError::Unknown(name.to_owned()))?;
+        let name = topic.name.as_str();
+        let topic = topics.by_id(&topic.id).ok_or_else(|| DeleteTopicError::Unknown(name.to_owned()))?;
         let volume = &*inner.options.volume;
         topics::retire(volume, name, &topic.id)?;
         inner.topics.store(Arc::new(topics.without(&topic)));

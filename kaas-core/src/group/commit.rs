@@ -1,5 +1,7 @@
 //! OffsetCommit and TxnOffsetCommit.
 
+use uuid::Uuid;
+
 use super::GroupError;
 use super::GroupState::{CompletingRebalance, Empty};
 use super::entry::{GroupEntry, PendingIn, StoredOffset};
@@ -52,6 +54,8 @@ pub struct Committer {
 pub struct OffsetToCommit {
     /// The topic's name.
     pub topic: String,
+    /// The topic's identity.
+    pub topic_id: Uuid,
     /// The partition.
     pub partition: i32,
     /// The next record to read.
@@ -132,6 +136,7 @@ impl OffsetToCommit {
     fn stored(self, now_ms: i64, expires: Option<i64>) -> StoredOffset {
         StoredOffset {
             topic: self.topic,
+            topic_id: self.topic_id,
             partition: self.partition,
             offset: self.offset,
             leader_epoch: self.leader_epoch,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::base64;
 
@@ -76,6 +77,8 @@ pub struct StoredMember {
 pub struct StoredOffset {
     /// The topic's name.
     pub topic: String,
+    /// The topic's identity: to another topic of that name the offset means nothing.
+    pub topic_id: Uuid,
     /// The partition.
     pub partition: i32,
     /// The next record to read.
@@ -94,10 +97,13 @@ pub struct StoredOffset {
 }
 
 /// A partition whose offset was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StoredPartition {
     /// The topic's name.
     pub topic: String,
+    /// The identity of the topic, if another topic of that name keeps what it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic_id: Option<Uuid>,
     /// The partition.
     pub partition: i32,
 }
@@ -191,6 +197,7 @@ mod tests {
         );
         let offset = StoredOffset {
             topic: "t".to_owned(),
+            topic_id: Uuid::nil(),
             partition: 1,
             offset: 2,
             leader_epoch: None,
@@ -198,7 +205,10 @@ mod tests {
             commit_timestamp_ms: 3,
             expire_timestamp_ms: None,
         };
-        let plain = r#"{"topic":"t","partition":1,"offset":2,"commit_timestamp_ms":3}"#;
+        let plain = concat!(
+            r#"{"topic":"t","topic_id":"00000000-0000-0000-0000-000000000000","partition":1,"offset":2,"#,
+            r#""commit_timestamp_ms":3}"#
+        );
         round_trip(
             &GroupEntry::offsets("g", vec![offset.clone()], None),
             &format!(r#"{{"group":"g","offsets":[{plain}]}}"#),
@@ -209,7 +219,7 @@ mod tests {
                 r#"{{"group":"g","offsets":[{plain}],"pending_in":{{"producer_id":7,"producer_epoch":1}}}}"#
             ),
         );
-        let partitions = vec![StoredPartition { topic: "t".to_owned(), partition: 1 }];
+        let partitions = vec![StoredPartition::new("t", 1)];
         round_trip(
             &GroupEntry::removed_offsets("g", partitions),
             r#"{"group":"g","removed_offsets":[{"topic":"t","partition":1}]}"#,

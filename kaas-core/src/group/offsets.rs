@@ -1,6 +1,8 @@
 //! The offsets of one group: committed ones, and those that wait for a transaction.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use uuid::Uuid;
 
 use super::entry::{GroupEntry, PendingIn, StoredOffset, StoredPartition};
 
@@ -37,19 +39,25 @@ impl<V> ByPartition<V> {
         self.0.entry(topic).or_default().insert(partition, value);
     }
 
-    fn remove(&mut self, topic: &str, partition: i32) -> Option<V> {
-        let partitions = self.0.get_mut(topic)?;
-        let removed = partitions.remove(&partition);
+    /// Removes what is at a place, if `goes` says so of it. True if it was there.
+    fn remove_if(&mut self, topic: &str, partition: i32, goes: impl FnOnce(&V) -> bool) -> bool {
+        let Some(partitions) = self.0.get_mut(topic) else { return false };
+        if !partitions.get(&partition).is_some_and(goes) {
+            return false;
+        }
+        partitions.remove(&partition);
         if partitions.is_empty() {
             self.0.remove(topic);
         }
-        removed
+        true
     }
 }
 
 /// One offset, as it was committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedOffset {
+    /// The topic's identity: to another topic of that name the offset means nothing.
+    pub topic_id: Uuid,
     /// The next record to read.
     pub offset: i64,
     /// The leader epoch of the last record that was read.
@@ -148,23 +156,30 @@ impl Offsets {
     }
 
     /// Removes committed and pending offsets. True if there were any.
-    pub(super) fn remove(&mut self, topic: &str, partition: i32) -> bool {
-        let mut removed = self.committed.remove(topic, partition).is_some();
+    pub(super) fn remove(&mut self, gone: &StoredPartition) -> bool {
+        let StoredPartition { topic, topic_id, partition } = gone;
+        let goes = |commit: &Commit| topic_id.is_none_or(|id| id == commit.committed.topic_id);
+        let mut removed = self.committed.remove_if(topic, *partition, goes);
         self.pending.retain(|_, pending| {
-            removed |= pending.offsets.remove(topic, partition).is_some();
+            removed |= pending.offsets.remove_if(topic, *partition, goes);
             !pending.offsets.is_empty()
         });
         removed
     }
 
-    /// The partitions of a topic that have offsets, committed or pending.
-    pub(super) fn partitions_of(&self, topic: &str) -> Vec<i32> {
+    /// The partitions that have offsets, committed or pending, of topics that are `gone`.
+    pub(super) fn of_topics(&self, gone: &dyn Fn(&str, Uuid) -> bool) -> Vec<StoredPartition> {
         let pending = self.pending.values().map(|pending| &pending.offsets);
-        let maps = pending.chain([&self.committed]).filter_map(|offsets| offsets.0.get(topic));
-        let mut partitions: Vec<i32> = maps.flat_map(BTreeMap::keys).copied().collect();
-        partitions.sort_unstable();
-        partitions.dedup();
-        partitions
+        let all = pending.chain([&self.committed]).flat_map(ByPartition::iter);
+        let found: BTreeSet<StoredPartition> = all
+            .map(|(topic, partition, commit)| (topic, partition, commit.committed.topic_id))
+            .filter(|(topic, _, id)| gone(topic, *id))
+            .map(|(topic, partition, id)| StoredPartition {
+                topic_id: Some(id),
+                ..StoredPartition::new(topic, partition)
+            })
+            .collect();
+        found.into_iter().collect()
     }
 
     /// Entries that make the same offsets in an empty group.
@@ -204,6 +219,7 @@ impl StoredOffset {
     fn of(topic: &str, partition: i32, committed: &CommittedOffset) -> Self {
         Self {
             topic: topic.to_owned(),
+            topic_id: committed.topic_id,
             partition,
             offset: committed.offset,
             leader_epoch: committed.leader_epoch,
@@ -215,6 +231,7 @@ impl StoredOffset {
 
     fn parts(self) -> (String, i32, CommittedOffset) {
         let committed = CommittedOffset {
+            topic_id: self.topic_id,
             offset: self.offset,
             leader_epoch: self.leader_epoch,
             metadata: self.metadata,
@@ -227,6 +244,6 @@ impl StoredOffset {
 
 impl StoredPartition {
     pub(super) fn new(topic: &str, partition: i32) -> Self {
-        Self { topic: topic.to_owned(), partition }
+        Self { topic: topic.to_owned(), topic_id: None, partition }
     }
 }

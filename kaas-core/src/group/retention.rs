@@ -1,5 +1,7 @@
 //! Offsets go: by age (`offsets.retention.minutes`), with their topic, by order of an administrator, with the group.
 
+use uuid::Uuid;
+
 use super::GroupError;
 use super::GroupState::{Empty, Stable};
 use super::entry::{GroupEntry, StoredPartition};
@@ -56,13 +58,14 @@ impl<T: Send + 'static> Group<T> {
         }
     }
 
-    /// Removes the offsets of a topic that is no more. True if nothing is left of the group.
-    pub(super) fn topic_deleted(&mut self, topic: &str, turn: &mut Turn<'_, T>) -> bool {
-        let partitions = self.offsets.partitions_of(topic).into_iter();
-        self.remove_offsets(
-            partitions.map(|partition| StoredPartition::new(topic, partition)).collect(),
-            turn,
-        )
+    /// Removes the offsets of topics that are `gone`. True if nothing is left of the group.
+    pub(super) fn forget_topics(
+        &mut self,
+        gone: &dyn Fn(&str, Uuid) -> bool,
+        turn: &mut Turn<'_, T>,
+    ) -> bool {
+        let of_topics = self.offsets.of_topics(gone);
+        !of_topics.is_empty() && self.remove_offsets(of_topics, turn)
     }
 
     /// OffsetDelete (KIP-496): what became of each partition, and whether anything is left of the group.
@@ -89,7 +92,7 @@ impl<T: Send + 'static> Group<T> {
     fn remove_offsets(&mut self, partitions: Vec<StoredPartition>, turn: &mut Turn<'_, T>) -> bool {
         let durable = self.is_durable();
         let mut removed = partitions;
-        removed.retain(|gone| self.offsets.remove(&gone.topic, gone.partition));
+        removed.retain(|gone| self.offsets.remove(gone));
         let dead = self.is(Empty) && self.offsets.is_empty();
         if dead && durable {
             turn.record(GroupEntry::removed(&self.id));

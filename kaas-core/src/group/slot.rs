@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::commit::{CommitRequest, CommitResults, TxnCommitRequest};
 use super::describe::{DescribedGroup, FetchedTopic, ListedGroup};
 use super::entry::{DecidedTransaction, GroupEntry, StoredPartition};
@@ -133,23 +135,15 @@ impl<T: Send + 'static> GroupSlot<T> {
         Ok(results)
     }
 
-    /// Removes what the slot's groups have committed for a topic that is no more. Looks at every group.
-    pub fn topic_deleted(&mut self, topic: &str, now: Now, out: &mut Out<T>) {
+    /// Removes what the slot's groups have committed for topics that are `gone`, by name and identity. Looks at every offset.
+    pub fn forget_topics(&mut self, gone: &dyn Fn(&str, Uuid) -> bool, now: Now, out: &mut Out<T>) {
         let mut turn = Turn { now, options: &self.options, out };
         let dead: Vec<String> = self
             .groups
             .values_mut()
-            .filter_map(|group| group.topic_deleted(topic, &mut turn).then(|| group.id.clone()))
+            .filter_map(|group| group.forget_topics(gone, &mut turn).then(|| group.id.clone()))
             .collect();
         dead.iter().for_each(|group| self.remove(group));
-    }
-
-    /// The topics that the slot's groups have committed offsets for. Looks at every group.
-    pub fn topics(&self) -> BTreeSet<String> {
-        self.groups
-            .values()
-            .flat_map(|group| group.offsets.topics().map(|(topic, _)| topic.to_owned()))
-            .collect()
     }
 
     /// OffsetCommit: what became of each offset. An error is every offset's.
@@ -334,7 +328,7 @@ impl<T: Send + 'static> Machine for GroupSlot<T> {
             group.offsets.commit(offsets, pending_in);
         }
         for gone in removed_offsets.unwrap_or_default() {
-            group.offsets.remove(&gone.topic, gone.partition);
+            group.offsets.remove(&gone);
         }
         if let Some(DecidedTransaction { producer_id, committed }) = transaction {
             group.offsets.decide(producer_id, committed);

@@ -143,7 +143,8 @@ impl Run {
     pub(crate) fn delete(&mut self, name: &str) -> Result<(), Cut> {
         let index = self.index(name);
         self.history.topics[index].delete_sent = true;
-        let deleted = self.engine().delete_topic(name);
+        let topic = self.engine().topics().by_name(name).unwrap();
+        let deleted = self.engine().delete_topic(&topic);
         deleted.map_err(|error| self.cut(error))?;
         self.history.topics[index].deleted = true;
         Ok(())

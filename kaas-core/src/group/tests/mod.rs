@@ -139,6 +139,11 @@ impl World {
         results[0]
     }
 
+    fn forget(&mut self, gone: impl Fn(&str, Uuid) -> bool) {
+        self.slot.forget_topics(&gone, self.now, &mut self.out);
+        self.settle();
+    }
+
     fn commit(&mut self, committer: Committer, topic: &str, offset: i64) -> Result<(), GroupError> {
         let request =
             CommitRequest { committer, offsets: vec![offset_of(topic, offset)], retention_ms: None };
@@ -153,7 +158,7 @@ impl World {
 
     /// TxnOffsetCommit of a transaction that is known to be open.
     fn commit_in(&mut self, producer_id: i64, topic: &str, offset: i64) -> Result<(), GroupError> {
-        self.commit_txn(outsider("g"), producer_id, 0, topic, offset)
+        self.commit_txn(outsider("g"), producer_id, 0, offset_of(topic, offset))
     }
 
     fn commit_txn(
@@ -161,14 +166,13 @@ impl World {
         committer: Committer,
         producer_id: i64,
         producer_epoch: i16,
-        topic: &str,
-        offset: i64,
+        offset: OffsetToCommit,
     ) -> Result<(), GroupError> {
         let proof = match self.slot.verification(producer_id, producer_epoch, self.now) {
             Some(guard) => TxnProof::Verified(guard),
             None => TxnProof::None,
         };
-        let offsets = vec![offset_of(topic, offset)];
+        let offsets = vec![offset];
         let request = TxnCommitRequest { committer, offsets, producer_id, producer_epoch, proof };
         let results = self.slot.commit_transactional(request, self.now, &mut self.out);
         self.settle();
@@ -330,6 +334,7 @@ fn insider(member: &Joined) -> Committer {
 fn offset_of(topic: &str, offset: i64) -> OffsetToCommit {
     OffsetToCommit {
         topic: topic.to_owned(),
+        topic_id: Uuid::nil(),
         partition: 0,
         offset,
         leader_epoch: None,

@@ -104,12 +104,12 @@ fn producers_before_kip_447_do_not_say_who_they_are() {
     let members = world.stable(&["a"]);
     assert_eq!(world.commit_in(7, "t", 5), Ok(()));
     let own = insider(&members[0]);
-    assert_eq!(world.commit_txn(own.clone(), 7, 0, "t", 6), Ok(()));
+    assert_eq!(world.commit_txn(own.clone(), 7, 0, offset_of("t", 6)), Ok(()));
     let zombie = Committer { generation: 0, ..own.clone() };
-    assert_eq!(world.commit_txn(zombie, 7, 0, "t", 6), Err(GroupError::IllegalGeneration));
+    assert_eq!(world.commit_txn(zombie, 7, 0, offset_of("t", 6)), Err(GroupError::IllegalGeneration));
     let stranger = Committer { member_id: "c-1".to_owned(), ..own };
-    assert_eq!(world.commit_txn(stranger, 7, 0, "t", 6), Err(GroupError::UnknownMemberId));
-    assert_eq!(world.commit_txn(outsider(""), 7, 0, "t", 6), Err(GroupError::InvalidGroupId));
+    assert_eq!(world.commit_txn(stranger, 7, 0, offset_of("t", 6)), Err(GroupError::UnknownMemberId));
+    assert_eq!(world.commit_txn(outsider(""), 7, 0, offset_of("t", 6)), Err(GroupError::InvalidGroupId));
 }
 
 #[test]
@@ -134,8 +134,11 @@ fn a_commit_behind_its_transactions_end_is_refused() {
 #[test]
 fn an_older_producer_epoch_is_fenced() {
     let mut world = World::new();
-    world.commit_txn(outsider("g"), 7, 2, "t", 5).unwrap();
-    assert_eq!(world.commit_txn(outsider("g"), 7, 1, "t", 6), Err(GroupError::InvalidProducerEpoch));
+    world.commit_txn(outsider("g"), 7, 2, offset_of("t", 5)).unwrap();
+    assert_eq!(
+        world.commit_txn(outsider("g"), 7, 1, offset_of("t", 6)),
+        Err(GroupError::InvalidProducerEpoch)
+    );
     let old = world.slot.complete_transaction(7, 1, true, &mut world.out);
     assert_eq!(old, Err(GroupError::InvalidProducerEpoch));
     assert_eq!(world.slot.complete_transaction(7, 3, true, &mut world.out), Ok(()));

@@ -4,7 +4,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 const CHECK_MS: u64 = 600_000;
 
 fn partition(topic: &str) -> StoredPartition {
-    StoredPartition { topic: topic.to_owned(), partition: 0 }
+    StoredPartition::new(topic, 0)
 }
 
 #[test]
@@ -104,16 +104,36 @@ fn a_deleted_topics_offsets_go_the_pending_ones_too() {
     world.commit(outsider("g"), "t", 1).unwrap();
     world.commit(outsider("g"), "u", 1).unwrap();
     world.commit_in(7, "t", 5).unwrap();
-    world.slot.topic_deleted("t", world.now, &mut world.out);
-    world.settle();
+    world.forget(|topic, _| topic == "t");
     assert_eq!(world.fetch("t", true), Ok(None));
     world.complete(7, true);
     assert_eq!(world.fetch("t", true), Ok(None));
     assert_eq!(world.fetch("u", true), Ok(Some(1)));
-    world.slot.topic_deleted("u", world.now, &mut world.out);
-    world.settle();
+    world.forget(|topic, _| topic == "u");
     assert_eq!(world.state(), "Dead", "no members and no offsets");
     assert!(world.entries.last().unwrap().removed);
+}
+
+#[test]
+fn a_deleted_topics_offsets_go_and_those_of_the_next_of_its_name_stay() {
+    let mut world = World::new();
+    let [first, second] = [Uuid::from_u128(1), Uuid::from_u128(2)];
+    let offset = |topic_id, offset| OffsetToCommit { topic_id, ..offset_of("t", offset) };
+    let commit = |world: &mut World, offset| {
+        let (committer, offsets) = (outsider("g"), vec![offset]);
+        world.commit_with(CommitRequest { committer, offsets, retention_ms: None }).unwrap();
+    };
+    world.commit_txn(outsider("g"), 7, 0, offset(first, 5)).unwrap();
+    commit(&mut world, offset(second, 9));
+    world.forget(|_, id| id == first);
+    world.complete(7, true);
+    assert_eq!(world.fetch("t", true), Ok(Some(9)));
+    // What was committed for the first one when it was there is nothing that the second one is asked about.
+    commit(&mut world, offset(first, 5));
+    world.forget(|_, id| id == second);
+    assert_eq!(world.fetch("t", true), Ok(Some(5)));
+    world.forget(|_, id| id == first);
+    assert_eq!(world.state(), "Dead");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn the_old_id_is_fenced_everywhere() {
     assert_eq!(world.take_synced(token), Err(fenced));
     let committer = Committer { instance_id, ..insider(&old) };
     assert_eq!(world.commit(committer.clone(), "t", 1), Err(fenced));
-    assert_eq!(world.commit_txn(committer, 1, 0, "t", 1), Err(fenced));
+    assert_eq!(world.commit_txn(committer, 1, 0, offset_of("t", 1)), Err(fenced));
     assert_eq!(world.leave(&old.member_id, Some("i")), Err(fenced));
     assert_eq!(world.leave("c-1", Some("unknown")), Err(GroupError::UnknownMemberId));
 }
