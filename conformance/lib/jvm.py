@@ -11,6 +11,7 @@ TOOL_CLASSES = {
     "kafka-consumer-groups": "kafka.admin.ConsumerGroupCommand",
     "kafka-console-consumer": "kafka.tools.ConsoleConsumer",
     "kafka-console-producer": "kafka.tools.ConsoleProducer",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",

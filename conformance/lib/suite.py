@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from lib.broker import Broker
-from lib.checks import connect, coordination, groups, live, matrix, offsets, old, reset, segments, stock, text, topics, transactions, waiting
+from lib.checks import connect, coordination, groups, live, matrix, mirror, offsets, old, reset, segments, stock, text, topics, transactions, waiting
 from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.report import Report
@@ -27,6 +27,7 @@ CHECKS = {
     "segments": segments.run,
     "reset": reset.run,
     "connect": connect.run,
+    "mirror": mirror.run,
 }
 
 
