@@ -13,8 +13,8 @@ use histories::histories;
 use kaas_core::record::read_batch;
 use kaas_core::volume::{CrashKeep, Fault, MemVolume, OpKind, Volume};
 use kaas_core::{
-    AppendError, AppendOptions, Clock, CompactionOptions, Engine, EngineOptions, Isolation, LogConfig,
-    ManualClock, Mutant, Partition, Read, ReadSpec, RecordBatchBuilder, TopicSpec,
+    AppendError, AppendOptions, Appended, Clock, CompactionOptions, Engine, EngineOptions, Isolation,
+    LogConfig, ManualClock, Mutant, Partition, Read, ReadSpec, RecordBatchBuilder, TopicSpec,
 };
 use proptest::prelude::*;
 
@@ -335,18 +335,40 @@ fn a_batch_that_the_buffer_cannot_hold_stops_nothing_else() {
     assert_eq!(bench.files(".cleaning"), [""; 0]);
 }
 
+/// A batch of an idempotent producer, all with one key.
+fn send(bench: &Bench, sequence: i32, bytes: usize) -> Appended {
+    let (batch, value) = (RecordBatchBuilder::new(), vec![1; bytes]);
+    let batch = batch.producer(9, 0, sequence).push(Some(b"k"), Some(&value), 1000).build();
+    bench.partition.append(batch, AppendOptions::default()).unwrap().wait().unwrap()
+}
+
+#[test]
+fn what_alone_tells_of_a_producers_last_batches_is_not_thinned() {
+    // So few bytes that there is no checkpoint, and enough for some of which one is as of an offset that compaction takes.
+    for (count, bytes) in [(3, 1), (4, 100)] {
+        let bench = Bench::new(LogConfig { segment_bytes: 1 << 20, ..config() });
+        (0..count).for_each(|sequence| _ = send(&bench, sequence, bytes));
+        // A sync that fails closes the segment, and leaves no snapshot of its producers.
+        let mut failed = false;
+        bench.volume.plan(move |op| {
+            let sync = op.kind == OpKind::Sync && op.path.ends_with(".log");
+            (sync && !std::mem::replace(&mut failed, true)).then_some(Fault::Errno(EIO))
+        });
+        bench.append(&[(1, Some(1))]).unwrap_err();
+        bench.volume.no_plan();
+        drop(bench.engine.hold_commits());
+        bench.put(1, 1);
+        bench.engine.compact();
+        let bench = bench.reopened();
+        assert!(send(&bench, 1, bytes).duplicate, "one of its last batches");
+    }
+}
+
 #[test]
 fn sequences_go_on_after_their_records_are_gone() {
     let bench = Bench::new(config());
-    let send = |bench: &Bench, sequence: i32| {
-        let batch = RecordBatchBuilder::new()
-            .producer(9, 0, sequence)
-            .push(Some(b"k"), Some(&[1; 100]), 1000)
-            .build();
-        bench.partition.append(batch, AppendOptions::default()).unwrap().wait().unwrap()
-    };
-    send(&bench, 0);
-    send(&bench, 1);
+    send(&bench, 0, 100);
+    send(&bench, 1, 100);
     for n in 0..8 {
         bench.put(b'k', n);
     }
@@ -360,8 +382,8 @@ fn sequences_go_on_after_their_records_are_gone() {
         volume.tamper(path, |bytes| bytes.clear()).unwrap();
     }
     let bench = bench.on(volume);
-    assert!(send(&bench, 1).duplicate, "the last sequence is known");
-    assert!(!send(&bench, 2).duplicate);
+    assert!(send(&bench, 1, 100).duplicate, "the last sequence is known");
+    assert!(!send(&bench, 2, 100).duplicate);
     let gap = RecordBatchBuilder::new().producer(9, 0, 7).push(Some(b"k"), None, 1000).build();
     assert!(matches!(
         bench.partition.append(gap, AppendOptions::default()),

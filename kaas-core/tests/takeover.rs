@@ -436,6 +436,27 @@ fn a_failed_write_or_sync_makes_the_leader_step_down_and_touches_nothing() {
 }
 
 #[test]
+fn behind_a_first_batch_that_failed_nothing_overtakes_it_under_the_next_epoch() {
+    let volume = volume();
+    let a = Broker::start(&volume, 1);
+    a.lead();
+    let send = |sequence| {
+        let batch = RecordBatchBuilder::new().producer(7, 0, sequence).push(None, Some(b"v"), 1000).build();
+        a.t.append(batch, AppendOptions::default())?.wait().map(|appended| appended.base_offset)
+    };
+    let mut failed = false;
+    volume.plan(move |op| {
+        let first =
+            op.kind == OpKind::Write && op.path.ends_with(".log") && !std::mem::replace(&mut failed, true);
+        first.then_some(Fault::Errno(EIO))
+    });
+    assert!(matches!(send(0), Err(AppendError::Storage(_))));
+    a.lead();
+    assert!(matches!(send(1), Err(AppendError::OutOfOrderSequence(_))));
+    assert_eq!((send(0).unwrap(), send(1).unwrap()), (0, 1));
+}
+
+#[test]
 fn a_chain_that_contradicts_itself_is_quarantined_and_nothing_is_deleted() {
     type Damage = fn(&mut Vec<u8>);
     let damaged: [(&str, Damage); 4] = [

@@ -52,12 +52,14 @@ impl PartitionAudit<'_> {
         }
         let unprotected = grows.then(|| walk.stored.checkpointed(name));
         let here = Here { name, path, file: &*file, end, unprotected };
+        if let Some(cleaned) = name.cleaned {
+            walk.stored.compacted(self, (name.base_offset, cleaned.end_offset));
+        }
         self.batches(walk, &here, !grows);
         walk.stored.end_of(self, name);
         if let Some(cleaned) = name.cleaned {
             // It stands for all offsets up to there, and every transaction in it is decided.
             walk.next = walk.next.map(|_| cleaned.end_offset);
-            walk.stored.compacted(cleaned.end_offset);
             walk.open.clear();
         }
         if let Some(sealed) = sealed {

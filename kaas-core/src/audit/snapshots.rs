@@ -73,9 +73,10 @@ impl Stored {
         }
     }
 
-    /// What is below `offset` was compacted.
-    pub(super) fn compacted(&mut self, offset: i64) {
-        self.compacted_below = self.compacted_below.max(offset);
+    /// What comes next, from `base` to `end`, was compacted: there is not a batch at every offset, and not every record.
+    pub(super) fn compacted(&mut self, audit: &mut PartitionAudit<'_>, (base, end): (i64, i64)) {
+        self.reach(audit, base);
+        self.compacted_below = self.compacted_below.max(end);
     }
 
     /// Batches are missing or damaged: what follows from all of them cannot be told any more.

@@ -68,10 +68,11 @@ impl Partition {
         };
         let epoch = log.epoch;
         let (fresh, seed) = State::new(Status::Online, Some(log));
-        let before = std::mem::replace(&mut *state, fresh);
+        let mut before = std::mem::replace(&mut *state, fresh);
+        state.producers.inherit(&mut before.producers);
         *writer = seed.map(Writer::new);
         drop((state, writer));
-        wake_all({ before }.watchers.take());
+        wake_all(before.watchers.take());
         Ok(epoch)
     }
 

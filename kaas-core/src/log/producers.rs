@@ -174,7 +174,10 @@ impl Producers {
             return out_of_order(known.map_or(-1, Producer::last_sequence));
         }
         let interrupted = self.interrupted.get(&producer_id).filter(|first| {
-            known.is_none() && first.epoch == header.producer_epoch && first.first_sequence != received
+            known.is_none()
+                && first.epoch == header.producer_epoch
+                && first.first_sequence != received
+                && !expiry.is_over(first.failed_ms)
         });
         if interrupted.is_some() {
             return out_of_order(-1);
@@ -279,6 +282,12 @@ impl Producers {
                 *known = first;
             }
         }
+    }
+
+    /// Goes on holding back what `before` held back, when the log has been read again: the batches that are on their way know nothing
+    /// of that.
+    pub(crate) fn inherit(&mut self, before: &mut Self) {
+        self.interrupted = std::mem::take(&mut before.interrupted);
     }
 
     /// Notes that everything below `high_watermark` is visible, markers included.

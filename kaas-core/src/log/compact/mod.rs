@@ -107,7 +107,7 @@ impl State {
         let part = |at: usize| Part {
             base_offset: self.segments[at].base_offset(),
             end_offset: end(at),
-            active: at + 1 == count && !self.last_closed,
+            active: at + 1 == count && !self.last_closed || end(at) > self.producers_kept_at,
         };
         View {
             epoch: self.epoch,

@@ -9,7 +9,7 @@ use crate::log::segment::Measures;
 pub(crate) struct Part {
     pub(crate) base_offset: i64,
     pub(crate) end_offset: i64,
-    /// Whether appends may still go into it.
+    /// Whether appends may still go into it, or it alone tells what its producers' last batches were.
     pub(crate) active: bool,
 }
 

@@ -195,6 +195,18 @@ fn behind_a_first_batch_that_failed_nothing_comes_but_that_batch() {
     table.fail(first);
     assert!(is_order(check(&table, &batch(1, 0, 15, 5, 0))), "it was on its way when the first one failed");
     assert_eq!(check(&table, &batch(1, 1, 15, 1, 0)).unwrap(), Verdict::Append, "another epoch begins anew");
+    let mut table = {
+        let mut read_again = Producers::default();
+        read_again.inherit(&mut table);
+        read_again
+    };
+    assert!(is_order(check(&table, &batch(1, 0, 15, 5, 0))), "the log was read again meanwhile");
+    let later = Expiry { now_ms: 1_000, expiration_ms: 500 };
+    assert_eq!(
+        table.check(&batch(1, 0, 15, 5, 0), NO_GRANT, later).unwrap(),
+        Verdict::Append,
+        "it has given up"
+    );
     assert_eq!(check(&table, &batch(1, 0, 10, 5, 0)).unwrap(), Verdict::Append);
     table.append(&batch(1, 0, 10, 5, 0), None, NOW);
     assert_eq!(check(&table, &batch(1, 0, 15, 5, 5)).unwrap(), Verdict::Append);
