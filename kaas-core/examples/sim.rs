@@ -1,7 +1,4 @@
 //! The deterministic simulation for as long as one likes; see `tests/simulation/sim/mod.rs`.
-//!
-//! `cargo run --release -p kaas-core --example sim -- [--seeds N] [--from S] [--minutes M] [--mutant NAME]
-//! [--aloud yes]` runs the seeds from S on, N of them or for M minutes, and stops with exit code 1 at the first violation.
 
 #[path = "../tests/simulation/sim/mod.rs"]
 mod sim;
@@ -9,90 +6,59 @@ mod sim;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use kaas_core::Mutant;
-
-const USAGE: &str = "usage: sim [--seeds N] [--from SEED] [--minutes M] [--mutant NAME] [--aloud yes]";
 
 /// How often progress is printed.
 const REPORT_EVERY: u64 = 1000;
 
+/// Runs seeds of the simulation, and stops with exit code 1 at the first violation.
+#[derive(Parser)]
+#[command(group = clap::ArgGroup::new("bound").required(true).multiple(true).args(["seeds", "minutes"]))]
 struct Arguments {
-    seeds: u64,
+    /// How many seeds.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
     from: u64,
-    limit: Option<Duration>,
+    /// For how long.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// A seeded bug, by its name in `Mutant`.
+    #[arg(long, value_parser = mutant)]
     mutant: Option<Mutant>,
+    /// Prints every step.
+    #[arg(long)]
     aloud: bool,
 }
 
-fn main() -> ExitCode {
-    match arguments(std::env::args().skip(1)) {
-        Ok(arguments) => campaign(&arguments),
-        Err(why) => {
-            eprintln!("{why}\n{USAGE}");
-            ExitCode::from(64)
-        }
-    }
+fn mutant(name: &str) -> Result<Mutant, String> {
+    let found = Mutant::ALL.iter().find(|mutant| format!("{mutant:?}") == name);
+    found.copied().ok_or_else(|| format!("none of {:?}", Mutant::ALL))
 }
 
-fn campaign(arguments: &Arguments) -> ExitCode {
+fn main() -> ExitCode {
+    let Arguments { seeds, from, minutes, mutant, aloud } = Arguments::parse();
+    let limit = minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    let last = from.saturating_add(seeds.unwrap_or(u64::MAX));
     let began = Instant::now();
     let mut total = sim::Tally::default();
-    for (done, seed) in
-        (arguments.from..).take(usize::try_from(arguments.seeds).unwrap_or(usize::MAX)).enumerate()
-    {
-        if arguments.limit.is_some_and(|limit| began.elapsed() >= limit) {
+    for seed in from..last {
+        if limit.is_some_and(|limit| began.elapsed() >= limit) {
             break;
         }
-        let outcome = sim::run(sim::Story { seed, mutant: arguments.mutant, aloud: arguments.aloud });
+        let outcome = sim::run(sim::Story { seed, mutant, aloud });
         total.add(&outcome.tally);
+        let done = seed - from + 1;
         if let Some(violation) = outcome.violation {
-            println!("seed {seed}: {violation}\nafter {done} other seeds: {total}");
+            println!("seed {seed}: {violation}\nafter {done} seeds: {total}");
             return ExitCode::FAILURE;
         }
-        if (done as u64 + 1).is_multiple_of(REPORT_EVERY) {
+        if done.is_multiple_of(REPORT_EVERY) {
             println!("to seed {seed}, {} s: {total}", began.elapsed().as_secs());
         }
     }
     println!("no violation in {} s: {total}", began.elapsed().as_secs());
     ExitCode::SUCCESS
-}
-
-fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { seeds: u64::MAX, from: 0, limit: None, mutant: None, aloud: false };
-    let mut bounded = false;
-    while let Some(name) = given.next() {
-        let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
-        let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
-        match name.as_str() {
-            "--seeds" => (arguments.seeds, bounded) = (number()?, true),
-            "--from" => arguments.from = number()?,
-            "--minutes" => (arguments.limit, bounded) = (Some(Duration::from_secs(60 * number()?)), true),
-            "--aloud" => arguments.aloud = value == "yes",
-            "--mutant" => arguments.mutant = Some(mutant(&value)?),
-            _ => return Err(format!("{name} is not known")),
-        }
-    }
-    if bounded { Ok(arguments) } else { Err("say how many seeds, or how long".to_owned()) }
-}
-
-fn mutant(name: &str) -> Result<Mutant, String> {
-    let known = [
-        Mutant::AckBeforeSync,
-        Mutant::CheckpointAheadOfSync,
-        Mutant::EpochReused,
-        Mutant::FenceBeforeSync,
-        Mutant::IndexTrusted,
-        Mutant::NoDirectorySync,
-        Mutant::NoSeal,
-        Mutant::ProducersNotRebuilt,
-        Mutant::RetryFailedSync,
-        Mutant::SealNotSecured,
-        Mutant::SealNotSynced,
-        Mutant::TailNotRewritten,
-        Mutant::UnlinkBeforeStart,
-        Mutant::VisibleBeforeFence,
-        Mutant::VisibleBeforeSync,
-    ];
-    let found = known.into_iter().find(|mutant| format!("{mutant:?}") == name);
-    found.ok_or_else(|| format!("{name} is none of {known:?}"))
 }

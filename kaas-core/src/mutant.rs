@@ -1,10 +1,24 @@
 //! Seeded bugs, so that the crash tests can show that they would notice them.
 
-/// A durability bug that can be switched on. Only builds with the `test-util` feature contain them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-#[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// A durability bug that can be switched on. Only builds with the `test-util` feature contain them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        #[cfg_attr(not(feature = "test-util"), allow(unreachable_pub))]
+        pub enum Mutant {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            #[cfg(feature = "test-util")]
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+mutants! {
     /// Appends are acknowledged before they are synced.
     AckBeforeSync,
     /// Directories are not synced after a file was created in them.

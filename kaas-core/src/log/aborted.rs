@@ -77,7 +77,9 @@ impl Partition {
         let mut known = None;
         for (index, segment) in segments[..=at].iter().enumerate().rev() {
             let (_, end) = self.file_of(segment)?;
-            known = segment.txns().clone().or_else(|| segment.stored_txns(&*self.volume, end));
+            // Let go of before the file is read: the commit loop may want it.
+            let in_memory = segment.txns().clone();
+            known = in_memory.or_else(|| segment.stored_txns(&*self.volume, end));
             if known.is_some() {
                 from = index;
                 break;

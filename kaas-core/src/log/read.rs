@@ -183,19 +183,23 @@ impl Partition {
     /// # Errors
     /// [`ReadError`]; `OffsetOutOfRange` below the log start and above the log end.
     pub fn read(&self, spec: ReadSpec) -> Result<Read, ReadError> {
+        let mut from = spec.offset;
         loop {
-            match self.try_read(&spec) {
+            match self.try_read(&spec, from) {
                 Ok(data) => return Ok(Read::Data(data)),
                 Err(Stop::WouldBlock) => return Ok(Read::WouldBlock),
                 Err(Stop::Error(error)) => return Err(self.noted(error)),
                 // The log begins further up now: look again.
                 Err(Stop::Removed) => {}
+                // As if for the first time: what is visible by now, and which transactions are decided, is seen together.
+                Err(Stop::Gap { next }) => from = next,
             }
         }
     }
 
-    fn try_read(&self, spec: &ReadSpec) -> Result<ReadData, Stop> {
-        let look = |state: &mut State| (state.offsets(), state.place(spec.offset));
+    /// Reads what comes at or after `from`; between the wanted offset and that there is nothing.
+    fn try_read(&self, spec: &ReadSpec, from: i64) -> Result<ReadData, Stop> {
+        let look = |state: &mut State| (state.offsets(), state.place(from));
         let (offsets, place) = self.with_readable(look).map_err(Stop::Error)?;
         if spec.offset < offsets.log_start || spec.offset > offsets.log_end {
             let (requested, log_start, log_end) = (spec.offset, offsets.log_start, offsets.log_end);
@@ -207,7 +211,7 @@ impl Partition {
         };
         let below = (limit < offsets.high_watermark).then_some(limit);
         let found = match place {
-            Some(place) if spec.offset < limit => self.read_from(place, spec, below)?,
+            Some(place) if from < limit => self.read_from(place, spec, below)?,
             _ => None,
         };
         let (slice, aborted) = match found {
@@ -240,41 +244,28 @@ impl Partition {
     }
 
     /// Finds the batch that contains the offset, and cuts from there; only what begins before `below`.
-    fn read_from(
-        &self,
-        mut place: Place,
-        spec: &ReadSpec,
-        below: Option<i64>,
-    ) -> Result<Option<Found>, Stop> {
-        loop {
-            let (file, end) = self.open_segment(&place, spec.blocking)?;
-            let mut visible = end;
-            if let Some(offset) = below.filter(|below| place.next.is_none_or(|next| *below < next)) {
-                let here = Place { exact: None, ..place.clone() };
-                let first_hidden = self.locate(&here, &*file, end, &ReadSpec { offset, ..*spec })?;
-                visible = first_hidden.map_or(end, |(position, _)| position);
-            }
-            if let Some((position, first_bytes)) = self.locate(&place, &*file, end, spec)? {
-                let wanted = spec.bytes_max as u64;
-                if !spec.at_least_one_batch && wanted < first_bytes {
-                    // A part of the first batch is of no use to anyone.
-                    return Ok(None);
-                }
-                let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
-                let len = wanted.min(visible.saturating_sub(position)).min(u64::from(u32::MAX));
-                let len = self.sound_len(&place, &*file, (position, len), end, spec)?;
-                let slice = cut(&file, position, len as u32, spec.blocking)?;
-                return Ok(Some(Found { slice, place, end_position: position + len }));
-            }
-            // The offset lies in a gap at the end of this segment.
-            let Some(next) = place.next.filter(|next| below.is_none_or(|below| *next < below)) else {
-                return Ok(None);
-            };
-            match self.with_readable(|state| state.place(next)).map_err(Stop::Error)? {
-                Some(following) => place = following,
-                None => return Ok(None),
-            }
+    fn read_from(&self, place: Place, spec: &ReadSpec, below: Option<i64>) -> Result<Option<Found>, Stop> {
+        let (file, end) = self.open_segment(&place, spec.blocking)?;
+        let mut visible = end;
+        if let Some(offset) = below.filter(|below| place.next.is_none_or(|next| *below < next)) {
+            let here = Place { exact: None, ..place.clone() };
+            let first_hidden = self.locate(&here, &*file, end, &ReadSpec { offset, ..*spec })?;
+            visible = first_hidden.map_or(end, |(position, _)| position);
         }
+        let Some((position, first_bytes)) = self.locate(&place, &*file, end, spec)? else {
+            // The offset lies in a gap at the end of this segment.
+            return place.next.map_or(Ok(None), |next| Err(Stop::Gap { next }));
+        };
+        let wanted = spec.bytes_max as u64;
+        if !spec.at_least_one_batch && wanted < first_bytes {
+            // A part of the first batch is of no use to anyone.
+            return Ok(None);
+        }
+        let wanted = if spec.at_least_one_batch { wanted.max(first_bytes) } else { wanted };
+        let len = wanted.min(visible.saturating_sub(position)).min(u64::from(u32::MAX));
+        let len = self.sound_len(&place, &*file, (position, len), end, spec)?;
+        let slice = cut(&file, position, len as u32, spec.blocking)?;
+        Ok(Some(Found { slice, place, end_position: position + len }))
     }
 
     /// The segment's file and how much of it may be seen; keeps few rolled segments open.
@@ -412,6 +403,10 @@ pub(super) enum Stop {
     WouldBlock,
     /// The segment is not part of the log any more.
     Removed,
+    /// There is nothing between the wanted offset and this one, where the next segment began.
+    Gap {
+        next: i64,
+    },
     Error(ReadError),
 }
 
@@ -442,7 +437,7 @@ impl Stop {
     pub(super) fn into_error(self) -> ReadError {
         match self {
             Self::Error(error) => error,
-            Self::WouldBlock | Self::Removed => {
+            Self::WouldBlock | Self::Removed | Self::Gap { .. } => {
                 ReadError::Storage(std::io::Error::from(std::io::ErrorKind::WouldBlock).into())
             }
         }

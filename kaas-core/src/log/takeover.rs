@@ -66,19 +66,16 @@ pub(crate) fn take_over(
     if !claim::create_shared(volume, dir, &claim, mutants)? {
         return Err(LeadError::Lost { epoch });
     }
-    let mut names = names_in(volume, dir)?;
-    let claims = claimed_epochs(&names);
     // Of two who claim at once, the later to list sees both.
-    if claims.last().is_some_and(|last| *last > epoch) {
-        return Err(LeadError::Lost { epoch });
-    }
-    let before = predecessor(taker, dir, claims.into_iter().filter(|known| *known < epoch))?;
+    let mut names = names_unless_overtaken(volume, dir, epoch)?;
+    let claims = claimed_epochs(&names).into_iter();
+    let before = predecessor(taker, dir, claims.filter(|known| *known < epoch))?;
     // Somebody else has led meanwhile, and went on after the names were listed, maybe.
     if before.as_ref().map(|(claim, _)| claim.epoch) != silent {
         return Err(LeadError::Lost { epoch });
     }
     if remove_unfinished(volume, dir, &names)? {
-        names = names_in(volume, dir)?;
+        names = names_unless_overtaken(volume, dir, epoch)?;
     }
     if let Some((claim, prev)) = &before
         && !mutants.has(Mutant::SealNotSecured)
@@ -104,6 +101,17 @@ pub(crate) fn take_over(
     log.epochs.push((epoch, log.log_end));
     (log.epoch, log.claimed, log.epoch_seen, log.active) = (epoch, true, epoch, None);
     Ok(log)
+}
+
+/// What is in the partition's directory, unless an epoch above `epoch` has begun: then this takeover is lost, and what that
+/// epoch has written is no damage.
+fn names_unless_overtaken(volume: &dyn Volume, dir: &str, epoch: i32) -> Result<Vec<String>, LeadError> {
+    let names = names_in(volume, dir)?;
+    let segments = names.iter().filter_map(|name| Some(SegmentName::parse(name)?.0.epoch));
+    match segments.chain(claimed_epochs(&names)).any(|seen| seen > epoch) {
+        true => Err(LeadError::Lost { epoch }),
+        false => Ok(names),
+    }
 }
 
 /// Removes compacted segments that are not part of the log yet, and says whether there were any. Whoever led may be about

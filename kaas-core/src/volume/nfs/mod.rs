@@ -126,6 +126,12 @@ impl Nfs {
         while state.background() {}
     }
 
+    /// The server's disk loses a bit of one of the files whose paths are `wanted`, if there is any.
+    pub fn rot(&self, wanted: impl Fn(&str) -> bool) {
+        let State { server, random, .. } = &mut *self.state.lock();
+        server.rot(random, wanted);
+    }
+
     /// The server restarts: its verifier changes, and it may have lost what was not committed.
     pub fn restart_server(&self) {
         let State { server, random, .. } = &mut *self.state.lock();

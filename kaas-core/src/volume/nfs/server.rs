@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::volume::tree::{DirChange, FileChange, Node, Random, Tree};
+use crate::volume::tree::{DirChange, FileChange, Node, ROOT, Random, Tree};
 
 /// "Stale file handle".
 pub(super) const ESTALE: i32 = 116;
@@ -117,6 +117,27 @@ impl Server {
         dir.unsynced.clear();
         dir.durable = dir.current.clone();
         Ok(())
+    }
+
+    /// A bit of a file whose path is `wanted` is lost.
+    pub(super) fn rot(&mut self, random: &mut Random, wanted: impl Fn(&str) -> bool) {
+        let mut paths = Vec::new();
+        self.tree.collect(ROOT, String::new(), &mut paths);
+        paths.retain(|path| wanted(path));
+        if paths.is_empty() {
+            return;
+        }
+        let node = self.tree.find(&paths[random.below(paths.len())]);
+        let Ok(Node::File(file)) = node.map(|node| &mut self.tree.nodes[node]) else { return };
+        if file.current.is_empty() {
+            return;
+        }
+        let (at, bit) = (random.below(file.current.len()), 1 << random.below(8));
+        for bytes in [&mut file.current, &mut file.durable] {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= bit;
+            }
+        }
     }
 
     /// Starts again: unstable writes are kept or lost sector by sector, names are kept.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kaas_core::error::LeadError;
 use kaas_core::{AppendOptions, Engine, EngineOptions, Partition, TopicSpec};
 
-use super::history::Checked;
+use super::history::{Checked, Log};
 use super::random::Random;
-use super::tasks::{Failed, TOPIC, open, read};
+use super::tasks::{Failed, Seen, TOPIC, open, read};
 use super::world::World;
 
 /// The brokers that make and that check, none of those that run.
@@ -18,9 +18,6 @@ const SECOND_HEIR: usize = 102;
 
 /// Brokers that may have to be revoked, and epochs that may be lost, before one partition is taken over without faults.
 const TRIES: usize = 20;
-
-/// A log: its first offset, and the values from there on.
-type Log = (i64, Vec<String>);
 
 pub(crate) fn begin(world: &Arc<World>, partitions: usize) {
     let (number, engine) = open(world, CREATOR, world.nfs.machine());
@@ -41,8 +38,8 @@ pub(crate) fn end(world: &Arc<World>, random: &mut Random) -> Checked {
     }
     let (engine, partitions) = inherit(world, HEIR)?;
     let logs = compare(world, &partitions)?;
-    for (index, (start, log)) in logs.iter().enumerate() {
-        go_on(world, &engine, &partitions[index], index, start + log.len() as i64)?;
+    for (index, log) in logs.iter().enumerate() {
+        go_on(world, &engine, &partitions[index], index, log.end)?;
     }
     // Whatever is still under way arrives now, and means nothing.
     world.nfs.settle();
@@ -80,7 +77,7 @@ fn compare(world: &World, partitions: &[Arc<Partition>]) -> Result<Vec<Log>, Str
     let mut logs = Vec::new();
     for (index, partition) in partitions.iter().enumerate() {
         let log = whole_log(partition).map_err(|why| format!("partition {index}: {why}"))?;
-        let ends = world.state().histories[index].ends(log.0, &log.1);
+        let ends = world.state().histories[index].ends(&log);
         ends.map_err(|why| format!("partition {index}, in the end: {why}"))?;
         logs.push(log);
     }
@@ -132,32 +129,33 @@ fn alone(world: &World, logs: &[Log]) -> Checked {
     for (partition, log) in topic.partitions.iter().zip(logs) {
         let found = whole_log(partition).map_err(|why| format!("a lone broker: {why}"))?;
         expect(found == *log, || {
-            format!("a lone broker finds {} records, not {}", found.1.len(), log.1.len())
+            format!("a lone broker finds {} records, not {}", found.records.len(), log.records.len())
         })?;
     }
     Ok(())
 }
 
 fn whole_log(partition: &Partition) -> Result<Log, String> {
-    let start = partition.offsets().log_start;
-    let mut log = Vec::new();
+    let offsets = partition.offsets();
+    let mut log = Log { start: offsets.log_start, end: offsets.log_start, ..Log::default() };
     loop {
-        let next = start + log.len() as i64;
-        let mut records = read(partition, next).map_err(|failed| match failed {
+        let Seen { records, next } = read(partition, log.end).map_err(|failed| match failed {
             Failed::Read(error) => error.to_string(),
             Failed::Bytes(why) => why,
         })?;
-        if records.is_empty() {
-            return Ok((start, log));
+        if next <= log.end {
+            break;
         }
         // The first batch may begin before what was asked for.
-        records.retain(|(offset, _)| *offset >= next);
-        for (offset, value) in records {
-            let next = start + log.len() as i64;
-            expect(offset == next, || format!("offset {offset} where {next} should be"))?;
-            log.push(value);
-        }
+        log.records.extend(records.into_iter().filter(|(offset, _)| *offset >= log.end));
+        log.end = next;
     }
+    expect(log.end <= offsets.high_watermark, || {
+        format!("the log was read to {}, with a high watermark of {}", log.end, offsets.high_watermark)
+    })?;
+    // What compaction has left at the end may be a gap.
+    log.end = offsets.high_watermark;
+    Ok(log)
 }
 
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {

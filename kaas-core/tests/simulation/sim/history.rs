@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::producer::key_of;
+
 /// Everything that was told of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -14,6 +16,8 @@ pub(crate) struct History {
     leaders: BTreeMap<i32, (u64, i64)>,
     /// The highest high watermark that was shown under an epoch.
     shown: BTreeMap<i32, i64>,
+    /// Whether a record may go when there is a later one of its key.
+    compacts: bool,
     /// Below this records may have been removed, and below that they were.
     removable: i64,
     removed: i64,
@@ -25,10 +29,22 @@ struct Told {
     acknowledged: bool,
 }
 
+/// A log when all is over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Log {
+    pub(crate) start: i64,
+    pub(crate) records: BTreeMap<i64, String>,
+    pub(crate) end: i64,
+}
+
 /// A rule was broken.
 pub(crate) type Checked = Result<(), String>;
 
 impl History {
+    pub(crate) fn new(compacts: bool) -> Self {
+        Self { compacts, ..Self::default() }
+    }
+
     pub(crate) fn sent(&mut self, value: String) {
         self.sent.insert(value);
     }
@@ -110,24 +126,37 @@ impl History {
     }
 
     /// What is in the log when all is over: everything that was told and not removed, everything once.
-    pub(crate) fn ends(&mut self, start: i64, log: &[String]) -> Checked {
-        if start < self.removed {
-            return Err(format!("the log begins at {start}, promised was {}", self.removed));
+    pub(crate) fn ends(&mut self, log: &Log) -> Checked {
+        if log.start < self.removed {
+            return Err(format!("the log begins at {}, promised was {}", log.start, self.removed));
         }
-        self.removed(start)?;
-        for (offset, told) in self.values.range(start..) {
-            let found = usize::try_from(offset - start).ok().and_then(|at| log.get(at));
+        self.removed(log.start)?;
+        if !self.compacts && log.start + log.records.len() as i64 != log.end {
+            return Err(format!("from {} to {} there are {} records", log.start, log.end, log.records.len()));
+        }
+        let mut last: BTreeMap<&str, i64> = BTreeMap::new();
+        for (offset, value) in &log.records {
+            last.insert(key_of(value), *offset);
+        }
+        let is_replaced = |offset: i64, value: &str| {
+            self.compacts && last.get(key_of(value)).is_some_and(|later| *later > offset)
+        };
+        for (offset, told) in self.values.range(log.start..) {
+            let found = log.records.get(offset);
+            if found.is_none() && is_replaced(*offset, &told.value) {
+                continue;
+            }
             if found != Some(&told.value) {
                 let how = if told.acknowledged { "acknowledged" } else { "read" };
                 let (value, found) = (short(&told.value), found.map(|found| short(found)));
                 return Err(format!("{value} was {how} at {offset}, where the log has {found:?}"));
             }
         }
-        let (end, shown) = (start + log.len() as i64, self.shown_max());
-        if end < shown {
-            return Err(format!("the log ends at {end}, shown was {shown}"));
+        let shown = self.shown_max();
+        if log.end < shown {
+            return Err(format!("the log ends at {}, shown was {shown}", log.end));
         }
-        (start..).zip(log).try_for_each(|(offset, value)| self.told(offset, value, false))
+        log.records.iter().try_for_each(|(offset, value)| self.told(*offset, value, false))
     }
 }
 
@@ -146,8 +175,10 @@ mod tests {
         history
     }
 
-    fn log(values: &[&str]) -> Vec<String> {
-        values.iter().map(|value| (*value).to_owned()).collect()
+    fn log(start: i64, values: &[&str]) -> Log {
+        let records: BTreeMap<i64, String> =
+            (start..).zip(values.iter().map(|value| (*value).to_owned())).collect();
+        Log { start, end: start + records.len() as i64, records }
     }
 
     #[test]
@@ -159,7 +190,26 @@ mod tests {
         history.told(0, "a", false).unwrap();
         history.leads(2, 8, 2).unwrap();
         history.shows(1, 2).unwrap();
-        history.ends(0, &log(&["a", "b"])).unwrap();
+        history.ends(&log(0, &["a", "b"])).unwrap();
+    }
+
+    #[test]
+    fn a_record_may_go_when_there_is_a_later_one_of_its_key() {
+        let mut history = History::new(true);
+        for (offset, value) in [(0, "1:0.0"), (1, "1:0.1"), (2, "1:1.0")] {
+            history.sent(value.to_owned());
+            history.told(offset, value, true).unwrap();
+        }
+        let ends = |history: &mut History, offsets: &[i64]| {
+            let records = [(0, "1:0.0"), (1, "1:0.1"), (2, "1:1.0")].into_iter();
+            let records = records.filter(|(offset, _)| offsets.contains(offset));
+            let records = records.map(|(offset, value)| (offset, value.to_owned())).collect();
+            history.ends(&Log { start: 0, records, end: 3 })
+        };
+        ends(&mut history, &[0, 1, 2]).unwrap();
+        ends(&mut history, &[1, 2]).unwrap();
+        assert!(ends(&mut history, &[2]).unwrap_err().contains("acknowledged at 1"));
+        assert!(ends(&mut history, &[0, 1]).unwrap_err().contains("acknowledged at 2"));
     }
 
     #[test]
@@ -168,11 +218,11 @@ mod tests {
         let stories: [(&str, Story); 13] = [
             ("asked was for 1", |history| {
                 history.removes(1);
-                history.ends(2, &[])
+                history.ends(&log(2, &[]))
             }),
             ("promised was 1", |history| {
                 history.removes(1);
-                history.removed(1).and_then(|()| history.ends(0, &log(&["a"])))
+                history.removed(1).and_then(|()| history.ends(&log(0, &["a"])))
             }),
             ("never sent", |history| history.told(0, "x", false)),
             ("is at 0 too", |history| history.told(0, "a", true).and_then(|()| history.told(1, "a", false))),
@@ -186,14 +236,14 @@ mod tests {
             ("and then 4", |history| history.shows(1, 5).and_then(|()| history.shows(1, 4))),
             ("shows 5", |history| history.leads(2, 8, 4).and_then(|()| history.shows(1, 5))),
             ("acknowledged at 1", |history| {
-                history.told(1, "a", true).and_then(|()| history.ends(0, &log(&["a"])))
+                history.told(1, "a", true).and_then(|()| history.ends(&log(0, &["a"])))
             }),
-            ("the log ends at 0", |history| history.shows(1, 1).and_then(|()| history.ends(0, &[]))),
+            ("the log ends at 0", |history| history.shows(1, 1).and_then(|()| history.ends(&log(0, &[])))),
         ];
         for (expected, story) in stories {
             let violation = story(&mut history()).unwrap_err();
             assert!(violation.contains(expected), "{expected}: {violation}");
         }
-        assert!(history().ends(0, &log(&["a", "a"])).is_err(), "a value twice");
+        assert!(history().ends(&log(0, &["a", "a"])).is_err(), "a value twice");
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Producer {
     pub(crate) partition: usize,
     /// Sends every batch again until it is acknowledged. Otherwise none is sent twice.
     idempotent: bool,
+    /// Whether its records have keys.
+    keyed: bool,
     /// The first batch that was never sent, and the first that is not acknowledged.
     next: u64,
     unanswered: u64,
@@ -25,6 +27,11 @@ pub(crate) struct Producer {
     awaited: u64,
     /// Which try is the present one: answers to earlier ones come too late.
     attempt: u64,
+}
+
+/// The key that a value has in a log that is compacted: which record of its batch it is. All producers share them.
+pub(crate) fn key_of(value: &str) -> &str {
+    value.split('.').nth(1).unwrap_or_default()
 }
 
 /// One batch on its way.
@@ -36,9 +43,19 @@ pub(crate) struct Ticket {
 }
 
 impl Producer {
-    pub(crate) fn new(number: u64, partition: usize, idempotent: bool) -> Self {
+    pub(crate) fn new(number: u64, partition: usize, idempotent: bool, keyed: bool) -> Self {
         let (acknowledged, attempt) = (BTreeSet::new(), 0);
-        Self { number, partition, idempotent, next: 0, unanswered: 0, acknowledged, awaited: 0, attempt }
+        Self {
+            number,
+            partition,
+            idempotent,
+            keyed,
+            next: 0,
+            unanswered: 0,
+            acknowledged,
+            awaited: 0,
+            attempt,
+        }
     }
 
     pub(crate) fn waits(&self) -> bool {
@@ -103,8 +120,10 @@ impl Producer {
             let sequence: u64 = (0..batch).map(|before| self.records(before)).sum();
             builder = builder.producer(1000 + self.number as i64, 0, sequence as i32);
         }
-        let push =
-            |builder: RecordBatchBuilder, value: String| builder.push(None, Some(value.as_bytes()), 1000);
+        let push = |builder: RecordBatchBuilder, value: String| {
+            let key = self.keyed.then(|| key_of(&value));
+            builder.push(key.map(str::as_bytes), Some(value.as_bytes()), 1000)
+        };
         self.values(batch).into_iter().fold(builder, push).build()
     }
 

@@ -1,4 +1,4 @@
-//! What the tasks of a broker do: one serves, one takes partitions over, one reads.
+//! What the tasks of a broker do: one serves, one takes partitions over, one reads, and one may compact.
 
 use std::sync::Arc;
 
@@ -7,12 +7,14 @@ use kaas_core::record::read_batch;
 use kaas_core::volume::Machine;
 use kaas_core::{AppendOptions, Engine, EngineOptions, Isolation, LogConfig, Partition, Read, ReadSpec};
 
+use super::weather::Weather;
 use super::world::{Process, World};
-
-pub(crate) const TASKS_PER_BROKER: usize = 3;
 
 /// Which of them takes partitions over.
 pub(crate) const TAKER: usize = 1;
+
+/// Which of them reads.
+const READER: usize = 2;
 
 /// The one topic.
 pub(crate) const TOPIC: &str = "t";
@@ -27,11 +29,13 @@ const IDLE_STEPS: u64 = 30;
 const ZOMBIES_MAX: usize = 2;
 
 pub(crate) fn run(world: &Arc<World>, task: usize) {
-    let broker = task / TASKS_PER_BROKER;
-    match task % TASKS_PER_BROKER {
+    let tasks = world.state().weather.tasks_per_broker();
+    let broker = task / tasks;
+    match task % tasks {
         0 => Server { world, broker, machine: world.nfs.machine(), running: None, zombies: Vec::new() }.run(),
         TAKER => take_over_now_and_then(world, broker),
-        _ => read_now_and_then(world),
+        READER => read_now_and_then(world),
+        _ => compact_now_and_then(world, broker),
     }
 }
 
@@ -45,7 +49,8 @@ pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64,
     });
     let identities = Arc::downgrade(world);
     let clock = world.clock();
-    let retention_bytes = if world.state().weather.removes { 4000 } else { -1 };
+    let Weather { removes, compacts: compact, .. } = world.state().weather.clone();
+    let retention_bytes = if removes { 4000 } else { -1 };
     let mut options = EngineOptions::on(Arc::new(mount.clone()))
         .broker_id(broker as i32)
         .shared()
@@ -57,6 +62,9 @@ pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64,
             index_interval_bytes: 200,
             retention_bytes,
             retention_ms: -1,
+            compact,
+            delete: removes || !compact,
+            min_cleanable_dirty_ratio: 0.0,
             file_delete_delay_ms: 1000,
             ..LogConfig::default()
         })
@@ -67,7 +75,8 @@ pub(crate) fn open(world: &Arc<World>, broker: usize, machine: Machine) -> (u64,
     }
     let mut state = world.state();
     let number = state.processes.len() as u64;
-    state.processes.push(Process { broker, machine, mount, is_alive: true, retains: false, engine: None });
+    let (is_alive, retains, compacts) = (true, false, false);
+    state.processes.push(Process { broker, machine, mount, is_alive, retains, compacts, engine: None });
     drop(state);
     let opened = Engine::open(options);
     let mut state = world.state();
@@ -213,7 +222,7 @@ impl Server<'_> {
     fn retain(&self, number: u64, engine: &Engine) {
         let Some(topic) = engine.topics().by_name(TOPIC) else { return };
         let mut state = self.world.state();
-        if !state.weather.removes {
+        if !state.weather.removes || state.processes[number as usize].compacts {
             return;
         }
         for (index, partition) in topic.partitions.iter().enumerate() {
@@ -320,6 +329,28 @@ fn take_over(world: &Arc<World>, number: u64, engine: &Engine, partitions: &[Arc
     }
 }
 
+/// Compacts whatever is due, while the broker goes on, and is deposed, and takes over again.
+fn compact_now_and_then(world: &Arc<World>, broker: usize) {
+    loop {
+        let steps = world.state().random.between(1, 80);
+        if !world.sleep(steps) {
+            return;
+        }
+        let mut state = world.state();
+        let Some((number, engine, _)) = state.any_serving(Some(broker)) else { continue };
+        if state.processes[number as usize].retains {
+            continue;
+        }
+        state.processes[number as usize].compacts = true;
+        drop(state);
+        engine.compact();
+        let mut state = world.state();
+        state.processes[number as usize].compacts = false;
+        state.tally.compactions += 1;
+        state.record(("compacted", number));
+    }
+}
+
 /// A consumer that asks any broker for any offset.
 fn read_now_and_then(world: &Arc<World>) {
     loop {
@@ -335,7 +366,7 @@ fn read_now_and_then(world: &Arc<World>) {
         let outcome = read(&partitions[index], offset.max(0));
         let mut state = world.state();
         match outcome {
-            Ok(records) => {
+            Ok(Seen { records, .. }) => {
                 state.tally.read += records.len() as u64;
                 state.record(("read", number, &records));
                 records.iter().for_each(|(offset, value)| state.told(index, *offset, value, false));
@@ -359,8 +390,16 @@ pub(crate) enum Failed {
     Bytes(String),
 }
 
-/// Records from an offset on, as many as one read gives; none at the end.
-pub(crate) fn read(partition: &Partition, offset: i64) -> Result<Vec<(i64, String)>, Failed> {
+/// What one read gives.
+pub(crate) struct Seen {
+    /// Offsets and values; batches that compaction has emptied give none.
+    pub(crate) records: Vec<(i64, String)>,
+    /// Where to go on: the same place at the end of the log.
+    pub(crate) next: i64,
+}
+
+/// Records from an offset on, as many as one read gives.
+pub(crate) fn read(partition: &Partition, offset: i64) -> Result<Seen, Failed> {
     let spec = ReadSpec {
         offset,
         bytes_max: 2000,
@@ -368,24 +407,26 @@ pub(crate) fn read(partition: &Partition, offset: i64) -> Result<Vec<(i64, Strin
         isolation: Isolation::ReadUncommitted,
         blocking: true,
     };
-    let Read::Data(data) = partition.read(spec).map_err(Failed::Read)? else { return Ok(Vec::new()) };
+    let Read::Data(data) = partition.read(spec).map_err(Failed::Read)? else {
+        return Err(Failed::Bytes("a blocking read would block".to_owned()));
+    };
     let bytes = data.slice.to_bytes().map_err(|error| Failed::Bytes(error.to_string()))?;
-    let mut records = Vec::new();
+    let mut seen = Seen { records: Vec::new(), next: offset };
     let mut rest = &bytes[..];
     while let Some(batch) = read_batch(rest).map_err(|error| Failed::Bytes(error.to_string()))? {
-        let values = batch.records.into_iter().map(|record| record.value.unwrap_or_default());
-        let values = values.map(|value| String::from_utf8_lossy(&value).into_owned());
-        records.extend((batch.header.base_offset..).zip(values));
+        seen.next = batch.header.next_offset();
+        for record in batch.records {
+            let value = String::from_utf8_lossy(&record.value.unwrap_or_default()).into_owned();
+            seen.records.push((record.offset, value));
+        }
         rest = &rest[batch.header.size..];
         if rest.is_empty() {
             break;
         }
     }
-    if let Some((last, _)) = records.last().filter(|(last, _)| *last >= data.high_watermark) {
-        return Err(Failed::Bytes(format!(
-            "offset {last}, with a high watermark of {}",
-            data.high_watermark
-        )));
+    if seen.next > data.high_watermark && seen.next > offset {
+        let why = format!("up to offset {}, with a high watermark of {}", seen.next, data.high_watermark);
+        return Err(Failed::Bytes(why));
     }
-    Ok(records)
+    Ok(seen)
 }

@@ -3,11 +3,14 @@
 use kaas_core::volume::{Nfs, NfsFaults};
 
 use super::random::Random;
-use super::tasks::{TAKER, TASKS_PER_BROKER};
+use super::tasks::TAKER;
 use super::world::State;
 
 /// Longest pause that waits for a takeover.
 const TAKEOVER_STEPS_MAX: u64 = 800;
+
+/// How often a bit is lost, where bits are lost.
+const ROT_EVERY: u64 = 25;
 
 /// How often things happen: once in so many steps on average, never when 0.
 #[derive(Debug, Clone)]
@@ -19,6 +22,10 @@ pub(crate) struct Weather {
     pub(crate) takeover_every: u64,
     /// Whether records are removed, by retention and on request.
     pub(crate) removes: bool,
+    /// Whether records have keys, and logs are compacted.
+    pub(crate) compacts: bool,
+    /// Whether bits of index files are lost on the server's disk: nothing that anyone is told rests on them.
+    rots: bool,
     background_every: u64,
     pause_every: u64,
     pause_max: u64,
@@ -29,7 +36,7 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    pub(crate) fn new(random: &mut Random) -> Self {
+    pub(crate) fn new(random: &mut Random, compacts: bool, rots: bool) -> Self {
         // Half of all faults are absent from half of all runs: some bugs need one thing to go wrong, and no other.
         let calm = random.once_in(8);
         let mut maybe = |times: u64| if calm || random.once_in(2) { 0 } else { times };
@@ -47,6 +54,8 @@ impl Weather {
         Self {
             faults,
             removes,
+            compacts,
+            rots,
             kill_every,
             crash_every,
             restart_every,
@@ -57,6 +66,13 @@ impl Weather {
             pause_every: [30, 80, 250][random.below(3) as usize],
             pause_max: [30, 200, 600][random.below(3) as usize],
         }
+    }
+}
+
+impl Weather {
+    /// A server, a taker and a reader; where logs are compacted, one who does that.
+    pub(crate) fn tasks_per_broker(&self) -> usize {
+        3 + usize::from(self.compacts)
     }
 }
 
@@ -79,12 +95,13 @@ impl State {
         if self.random.once_in(2) {
             return self.pause(task..task + 1, steps, false);
         }
-        let first = task - task % TASKS_PER_BROKER;
+        let tasks = self.weather.tasks_per_broker();
+        let first = task - task % tasks;
         let waits_for_takeover = self.random.once_in(2);
         let steps = if waits_for_takeover { TAKEOVER_STEPS_MAX } else { steps };
-        self.pause(first..first + TASKS_PER_BROKER, steps, waits_for_takeover);
-        let broker = self.random.below((self.tasks() / TASKS_PER_BROKER) as u64) as usize;
-        let other = broker * TASKS_PER_BROKER;
+        self.pause(first..first + tasks, steps, waits_for_takeover);
+        let broker = self.random.below((self.tasks() / tasks) as u64) as usize;
+        let other = broker * tasks;
         if other != first {
             self.wake(other + TAKER);
         }
@@ -96,6 +113,10 @@ impl State {
             self.tally.server_restarts += 1;
             self.record("the server restarts");
             nfs.restart_server();
+        }
+        if self.weather.rots && self.random.once_in(ROT_EVERY) {
+            self.tally.rotten_bits += 1;
+            nfs.rot(|path| path.ends_with("index"));
         }
         if self.random.once_in(power_cut_every) {
             self.tally.power_cuts += 1;

@@ -73,6 +73,8 @@ pub(crate) struct Process {
     pub(crate) is_alive: bool,
     /// Whether a pass of retention is under way, which may remove whatever becomes its own meanwhile.
     pub(crate) retains: bool,
+    /// Whether its logs are being compacted. The engine does one of both at a time.
+    pub(crate) compacts: bool,
     /// Once it has opened.
     pub(crate) engine: Option<(Engine, Vec<Arc<Partition>>)>,
 }
@@ -98,15 +100,16 @@ impl Clock for WrongClock {
 }
 
 impl World {
-    pub(crate) fn new(story: Story, steps_max: u64, tasks: usize, partitions: usize) -> Self {
+    pub(crate) fn new(story: Story, steps_max: u64, brokers: usize, partitions: usize) -> Self {
         let Story { seed, mutant, aloud } = story;
         let mut random = Random::new(seed);
-        let weather = Weather::new(&mut random);
+        let weather = Weather::new(&mut random, story.compacts(), story.rots());
+        let tasks = brokers * weather.tasks_per_broker();
         let state = State {
             weather,
             processes: Vec::new(),
             producers: Vec::new(),
-            histories: (0..partitions).map(|_| History::default()).collect(),
+            histories: (0..partitions).map(|_| History::new(story.compacts())).collect(),
             tally: Tally::default(),
             violation: None,
             sends: Vec::new(),
