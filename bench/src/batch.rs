@@ -3,13 +3,16 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use kaas_core::RecordBatchBuilder;
+use kaas_core::record::CompressionCodec;
 
 const HEADER_BYTES: usize = 61;
 const LENGTH_FROM: usize = 12;
 const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
 const ATTRIBUTES_AT: usize = 21;
-const TRANSACTIONAL: i16 = 0x10;
+/// The bit of a transaction's batch among its attributes.
+pub(crate) const TRANSACTIONAL: i16 = 0x10;
 const EPOCH_AT: usize = 51;
 /// Where an idempotent producer's first sequence lies in a batch.
 const SEQUENCE_AT: usize = 53;
@@ -51,8 +54,54 @@ pub(crate) fn build(count: usize, value_bytes: usize, producer_id: i64) -> Bytes
     out.into()
 }
 
+/// A batch of records that are text, compressed.
+pub(crate) fn build_compressed(
+    count: usize,
+    value_bytes: usize,
+    codec: CompressionCodec,
+) -> std::io::Result<Bytes> {
+    let now_ms = now_ms();
+    let push =
+        |builder: RecordBatchBuilder, index| builder.push(None, Some(&text(index, value_bytes)), now_ms);
+    (0..count).fold(RecordBatchBuilder::new(), push).build_compressed(codec)
+}
+
+/// Words and numbers, as in a log: something that compresses to about a third.
+fn text(record: usize, bytes: usize) -> Vec<u8> {
+    const WORDS: [&str; 16] = [
+        "request",
+        "from",
+        "user",
+        "took",
+        "status",
+        "error",
+        "warning",
+        "cache",
+        "session",
+        "order",
+        "item",
+        "retry",
+        "accepted",
+        "closed",
+        "partition",
+        "offset",
+    ];
+    let mut text = String::with_capacity(bytes + 16);
+    for at in 0.. {
+        if text.len() >= bytes {
+            break;
+        }
+        let byte = noise(record, at);
+        text.push_str(WORDS[usize::from(byte & 15)]);
+        text.push_str(if byte & 16 == 0 { " " } else { "=" });
+        text.push_str(&format!("{:02x}", noise(record + 1, at)));
+    }
+    text.truncate(bytes);
+    text.into_bytes()
+}
+
 /// The time of the records, in milliseconds since the epoch: the present, or retention would remove them.
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     elapsed.as_millis() as i64
 }
@@ -119,6 +168,23 @@ mod tests {
         assert_eq!(check(&two), Some(2));
         two[one.len() + 80] ^= 1;
         assert_eq!(check(&two), None);
+    }
+
+    #[test]
+    fn text_compresses_as_text_does_and_is_what_was_put_in() {
+        for codec in
+            [CompressionCodec::Gzip, CompressionCodec::Zstd, CompressionCodec::Lz4, CompressionCodec::Snappy]
+        {
+            let plain = build_compressed(64, 1 << 10, CompressionCodec::None).unwrap();
+            let small = build_compressed(64, 1 << 10, codec).unwrap();
+            let share = small.len() as f64 / plain.len() as f64;
+            assert!((0.2..0.6).contains(&share), "{codec:?} {share}");
+            let values = |batch: &[u8]| -> Vec<_> {
+                let records = kaas_core::record::read_batch(batch).unwrap().unwrap().records;
+                records.into_iter().map(|record| record.value).collect()
+            };
+            assert!(values(&small) == values(&plain), "{codec:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::wire;
 
 /// How long a broker may take to answer after it was started.
-const START_WAIT: Duration = Duration::from_secs(120);
+const START_WAIT: Duration = Duration::from_secs(300);
 /// How long a broker may take to stop before it is killed.
 const STOP_WAIT: Duration = Duration::from_secs(60);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
@@ -31,7 +31,7 @@ const KAFKA_JVM: [&str; 7] = [
 ];
 
 /// Which broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum System {
     /// Apache Kafka 3.7.2, one KRaft node.
     Kafka,
@@ -57,6 +57,8 @@ pub(crate) struct Programs {
     pub(crate) class_path: String,
     /// Where the brokers' folders are made.
     pub(crate) folder: PathBuf,
+    /// How much longer than on this machine each fsync and fdatasync takes.
+    pub(crate) sync_delay: Duration,
 }
 
 /// A running broker.
@@ -116,6 +118,16 @@ impl Broker {
         Ok(())
     }
 
+    /// Where it keeps its data.
+    pub(crate) fn data(&self) -> PathBuf {
+        data(self.folder.path())
+    }
+
+    /// Which it is.
+    pub(crate) fn system(&self) -> System {
+        self.system
+    }
+
     /// The process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
@@ -170,18 +182,36 @@ fn spawn(
         System::Kafka => kafka(programs, folder),
         System::Kaas => kaas(programs, folder, address, settings),
     };
+    if !programs.sync_delay.is_zero() {
+        command = with_slow_syncs(&command, programs.sync_delay);
+    }
     let log = File::options().create(true).append(true).open(folder.join("broker.log"))?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().with_context(|| format!("starting {}", system.name()))
+}
+
+/// The same program under strace, which holds a thread that has synced for so long. Only these calls are stopped, and threads do
+/// not wait for each other's. Kafka's msyncs of its indexes are not held: a volume that is slow need not be so for them.
+fn with_slow_syncs(command: &Command, delay: Duration) -> Command {
+    let mut slow = Command::new("strace");
+    // The tracer is the broker's child, not its parent.
+    slow.args(["-D", "-f", "--seccomp-bpf", "-qqq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e"]);
+    slow.arg(format!("inject=fsync,fdatasync:delay_exit={}", delay.as_micros()));
+    slow.arg(command.get_program()).args(command.get_args());
+    slow
 }
 
 fn kaas(programs: &Programs, folder: &Path, address: SocketAddr, settings: &[String]) -> Command {
     let mut command = Command::new(&programs.kaas);
     command.arg("serve");
     command.args(["--override", &format!("listeners=PLAINTEXT://{address}")]);
-    command.args(["--override", &format!("log.dirs={}", folder.join("data").display())]);
+    command.args(["--override", &format!("log.dirs={}", data(folder).display())]);
     settings.iter().for_each(|setting| _ = command.args(["--override", setting]));
     command
+}
+
+fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
 }
 
 fn properties(folder: &Path) -> PathBuf {
@@ -219,7 +249,7 @@ fn format(programs: &Programs, folder: &Path, address: SocketAddr, settings: &[&
          transaction.state.log.replication.factor=1\n\
          transaction.state.log.min.isr=1\n\
          {}\n",
-        folder.join("data").display(),
+        data(folder).display(),
         settings.join("\n")
     );
     fs::write(&properties, text)?;

@@ -5,22 +5,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bytes::Bytes;
-use kaas_proto::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+use kaas_proto::ApiRequest;
+use kaas_proto::messages::OffsetCommitRequest;
 use kaas_proto::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use kaas_proto::messages::produce_request::{PartitionProduceData, TopicProduceData};
-use kaas_proto::messages::{
-    AddPartitionsToTxnRequest, EndTxnRequest, FindCoordinatorRequest, InitProducerIdRequest,
-    OffsetCommitRequest, ProduceRequest,
-};
-use kaas_proto::{ApiRequest, Records};
 
 use crate::batch;
 use crate::broker::{Broker, Programs, System};
 use crate::process;
 use crate::rows::{DURABLE, PAGE_CACHE};
-use crate::wire::{self, Connection};
+use crate::transaction::Producer;
+use crate::wire::{self, Connection, GROUP, TRANSACTIONAL_ID, until_done};
 
 const TOPIC: &str = "coordination";
 const PARTITIONS: i32 = 12;
@@ -32,10 +28,6 @@ const PRODUCERS: usize = 50;
 const PARTITIONS_OF_TRANSACTION: i32 = 3;
 const RECORDS: usize = 10;
 const VALUE_BYTES: usize = 1 << 10;
-/// A coordinator that loads, moves, or has a transaction to end: ask again.
-const FOR_LATER: [i16; 5] = [14, 15, 16, 51, 3];
-const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What came of one load.
 #[derive(Clone, Copy)]
@@ -94,11 +86,8 @@ fn session(
     let flush = format!("log.flush.interval.messages={flush_messages}");
     let broker = Broker::start_with(system, programs, &[&flush])?;
     wire::create_topic(broker.address, TOPIC, PARTITIONS, flush_messages)?;
-    for key_type in [0, 1] {
-        // Kafka makes its internal topics when somebody looks for a coordinator.
-        let request = FindCoordinatorRequest { key: "any".into(), key_type, ..Default::default() };
-        until_done(&mut Connection::open(broker.address)?, &request, 3, |response| response.error_code)?;
-    }
+    wire::find_coordinator(broker.address, GROUP)?;
+    wire::find_coordinator(broker.address, TRANSACTIONAL_ID)?;
     let commits = load(&broker, COMMITTERS, measured, |number, address| {
         let mut connection = Connection::open(address)?;
         let mut turn = number;
@@ -108,8 +97,8 @@ fn session(
         })
     })?;
     let transactions = load(&broker, PRODUCERS, measured, |number, address| {
-        let mut producer = Producer::new(number, address)?;
-        Ok(move || producer.transact())
+        let mut transactor = Transactor::new(number, address)?;
+        Ok(move || transactor.transact())
     })?;
     broker.stop()?;
     Ok([commits, transactions])
@@ -153,26 +142,6 @@ fn load<W: FnMut() -> Result<()>>(
     })
 }
 
-/// Asks until the answer's code is 0.
-fn until_done<R: ApiRequest>(
-    connection: &mut Connection,
-    request: &R,
-    version: i16,
-    code: impl Fn(&R::Response) -> i16,
-) -> Result<R::Response> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let response = connection.ask(request, version)?;
-        match code(&response) {
-            0 => return Ok(response),
-            later if FOR_LATER.contains(&later) && Instant::now() < deadline => {
-                thread::sleep(ASK_AGAIN_AFTER)
-            }
-            code => anyhow::bail!("{:?} gave error {code}", R::KEY),
-        }
-    }
-}
-
 fn commit(connection: &mut Connection, group: &str, partition: i32) -> Result<()> {
     let partition = OffsetCommitRequestPartition {
         partition_index: partition,
@@ -193,83 +162,34 @@ fn commit(connection: &mut Connection, group: &str, partition: i32) -> Result<()
     until_done(connection, &request, 8, code).map(drop)
 }
 
-/// A transactional producer.
-struct Producer {
-    connection: Connection,
-    id: String,
-    producer_id: i64,
-    producer_epoch: i16,
+/// One of the producers, with what it writes.
+struct Transactor {
+    producer: Producer,
     sequences: [i32; PARTITIONS as usize],
     turn: i32,
     batch: Vec<u8>,
 }
 
-impl Producer {
+impl Transactor {
     fn new(number: usize, address: SocketAddr) -> Result<Self> {
-        let mut connection = Connection::open(address)?;
-        let id = format!("producer-{number}");
-        let request = InitProducerIdRequest {
-            transactional_id: Some(id.as_str().into()),
-            transaction_timeout_ms: 60_000,
-            producer_id: -1,
-            producer_epoch: -1,
-        };
-        let answer = until_done(&mut connection, &request, 4, |response| response.error_code)?;
-        let (producer_id, producer_epoch) = (answer.producer_id, answer.producer_epoch);
-        let mut batch = batch::build(RECORDS, VALUE_BYTES, producer_id).to_vec();
-        batch::set_transactional(&mut batch, producer_epoch);
-        Ok(Self {
-            connection,
-            id,
-            producer_id,
-            producer_epoch,
-            sequences: [0; PARTITIONS as usize],
-            turn: number as i32,
-            batch,
-        })
+        let producer = Producer::open(address, &format!("producer-{number}"), TOPIC)?;
+        let mut batch = batch::build(RECORDS, VALUE_BYTES, producer.id).to_vec();
+        batch::set_transactional(&mut batch, producer.epoch);
+        Ok(Self { producer, sequences: [0; PARTITIONS as usize], turn: number as i32, batch })
     }
 
     fn transact(&mut self) -> Result<()> {
         self.turn = (self.turn + 1) % PARTITIONS;
         let partitions: Vec<i32> =
             (0..PARTITIONS_OF_TRANSACTION).map(|at| (self.turn + at) % PARTITIONS).collect();
-        let add = AddPartitionsToTxnRequest {
-            v3_and_below_transactional_id: self.id.as_str().into(),
-            v3_and_below_producer_id: self.producer_id,
-            v3_and_below_producer_epoch: self.producer_epoch,
-            v3_and_below_topics: vec![AddPartitionsToTxnTopic {
-                name: TOPIC.into(),
-                partitions: partitions.clone(),
-            }],
-            ..Default::default()
-        };
-        until_done(&mut self.connection, &add, 3, |response| {
-            let rows =
-                response.results_by_topic_v3_and_below.iter().flat_map(|topic| &topic.results_by_partition);
-            rows.map(|row| row.partition_error_code).find(|code| *code != 0).unwrap_or(0)
-        })?;
-        let data = partitions.iter().map(|&index| {
+        self.producer.add(&partitions)?;
+        let batches = partitions.iter().map(|&index| {
             let sequence = &mut self.sequences[index as usize];
             batch::set_sequence(&mut self.batch, *sequence);
             *sequence += RECORDS as i32;
-            PartitionProduceData { index, records: Some(Records::Bytes(Bytes::copy_from_slice(&self.batch))) }
+            (index, Bytes::copy_from_slice(&self.batch))
         });
-        let produce = ProduceRequest {
-            transactional_id: Some(self.id.as_str().into()),
-            acks: -1,
-            timeout_ms: 30_000,
-            topic_data: vec![TopicProduceData { name: TOPIC.into(), partition_data: data.collect() }],
-        };
-        let answer = self.connection.ask(&produce, 9)?;
-        let rows = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
-        let failed = rows.map(|row| row.error_code).find(|code| *code != 0);
-        ensure!(failed.is_none(), "produce gave error {failed:?}");
-        let end = EndTxnRequest {
-            transactional_id: self.id.as_str().into(),
-            producer_id: self.producer_id,
-            producer_epoch: self.producer_epoch,
-            committed: true,
-        };
-        until_done(&mut self.connection, &end, 3, |response| response.error_code).map(drop).context("EndTxn")
+        self.producer.produce(batches)?;
+        self.producer.commit()
     }
 }

@@ -5,9 +5,12 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use kaas_proto::messages::FetchRequest;
 use kaas_proto::messages::fetch_request::{FetchPartition, FetchTopic};
 use rustix::net::{RecvFlags, recv};
@@ -17,7 +20,7 @@ use crate::meter::{Measured, Meter, Times};
 use crate::wire;
 
 /// The last version without tagged fields: its header has a known length.
-const VERSION: i16 = 11;
+pub(crate) const VERSION: i16 = 11;
 const CHECK_EVERY: u64 = 64;
 const DISCARD_BYTES: usize = 1 << 20;
 /// As a Java consumer asks: 1 MiB of a partition.
@@ -35,24 +38,46 @@ pub(crate) struct Stored {
     pub(crate) end_offsets: Vec<i64>,
 }
 
-/// Reads everything, again and again, on one connection.
+/// So many consumers read everything, again and again, each on its own connection and thread.
 pub(crate) fn run(
     address: SocketAddr,
     pid: u32,
     topic: &str,
     stored: &Stored,
+    consumers: usize,
     times: Times,
 ) -> Result<Measured> {
+    let meter = Mutex::new(Meter::start(pid, times));
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let consumer = |_| scope.spawn(|| consume(address, topic, stored, &meter, &ended));
+        let consumers: Vec<_> = (0..consumers).map(consumer).collect();
+        let join = |consumer: ScopedJoinHandle<'_, _>| {
+            consumer.join().map_err(|_| anyhow!("a consumer panicked"))?
+        };
+        consumers.into_iter().try_for_each(join)
+    })?;
+    meter.into_inner().map_err(|_| anyhow!("a consumer panicked"))?.stop()
+}
+
+fn consume(
+    address: SocketAddr,
+    topic: &str,
+    stored: &Stored,
+    meter: &Mutex<Meter>,
+    ended: &AtomicBool,
+) -> Result<()> {
     let mut consumer = Consumer::open(address, topic)?;
-    let mut meter = Meter::start(pid, times);
     let (mut partition, mut offset, mut count) = (0, 0, 0);
-    loop {
+    while !ended.load(Ordering::Relaxed) {
         let due = Instant::now();
         let bytes = consumer.fetch(partition as i32, offset, count % CHECK_EVERY == 0)?;
         let batches = bytes / stored.batch_bytes;
         ensure!(batches > 0, "no whole batch at offset {offset} of partition {partition}");
-        if !meter.answered(due, bytes as u64)? {
-            return meter.stop();
+        let goes_on =
+            meter.lock().map_err(|_| anyhow!("a consumer panicked"))?.answered(due, bytes as u64)?;
+        if !goes_on {
+            ended.store(true, Ordering::Relaxed);
         }
         count += 1;
         offset += batches as i64 * stored.records;
@@ -60,6 +85,7 @@ pub(crate) fn run(
             (partition, offset) = ((partition + 1) % stored.end_offsets.len(), 0);
         }
     }
+    Ok(())
 }
 
 struct Consumer {
@@ -77,23 +103,7 @@ impl Consumer {
 
     /// One fetch; gives the number of record bytes.
     fn fetch(&mut self, partition: i32, offset: i64, check: bool) -> Result<usize> {
-        let wanted = FetchPartition {
-            partition,
-            fetch_offset: offset,
-            partition_max_bytes: PARTITION_BYTES_MAX,
-            ..FetchPartition::default()
-        };
-        let topic = FetchTopic {
-            topic: self.topic.as_str().into(),
-            partitions: vec![wanted],
-            ..FetchTopic::default()
-        };
-        let request = FetchRequest {
-            max_wait_ms: MAX_WAIT_MS,
-            min_bytes: 1,
-            topics: vec![topic],
-            ..FetchRequest::default()
-        };
+        let request = request(&self.topic, partition, offset, PARTITION_BYTES_MAX);
         std::io::Write::write_all(&mut self.stream, &wire::frame(&request, VERSION)?)?;
         let mut head = vec![0; head_bytes(&self.topic)];
         self.stream.read_exact(&mut head)?;
@@ -119,6 +129,14 @@ impl Consumer {
         }
         Ok(())
     }
+}
+
+/// Asks for one partition, outside of any session.
+pub(crate) fn request(topic: &str, partition: i32, offset: i64, partition_max_bytes: i32) -> FetchRequest {
+    let partition =
+        FetchPartition { partition, fetch_offset: offset, partition_max_bytes, ..FetchPartition::default() };
+    let topic = FetchTopic { topic: topic.into(), partitions: vec![partition], ..FetchTopic::default() };
+    FetchRequest { max_wait_ms: MAX_WAIT_MS, min_bytes: 1, topics: vec![topic], ..FetchRequest::default() }
 }
 
 /// The bytes of an answer before the records, length included, for one partition of one topic.

@@ -5,11 +5,17 @@
 //! them. The first metric is the broker's CPU time for a unit of work, which does not depend on how fast the driver is.
 
 mod batch;
+mod blocks;
 mod broker;
+mod cold;
+mod compaction;
 mod coordination;
 mod fetch;
+mod groups;
 mod histogram;
 mod java;
+mod keyed;
+mod member;
 mod metadata;
 mod meter;
 mod process;
@@ -18,7 +24,10 @@ mod report;
 mod restart;
 mod rows;
 mod session;
+mod steady;
+mod swarm;
 mod syncs;
+mod transaction;
 mod wire;
 
 use std::fs;
@@ -29,7 +38,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 
+use blocks::Figures;
 use broker::{Programs, System};
+use keyed::Keyed;
 use report::{Block, Proof};
 use rows::Row;
 use session::Plan;
@@ -48,13 +59,6 @@ struct Cli {
 enum Verb {
     /// Runs both brokers in turn and prints the ratios.
     Run(Run),
-    /// Runs one broker once and prints its numbers.
-    Only {
-        /// `kafka` or `kaas`.
-        system: String,
-        #[command(flatten)]
-        run: Run,
-    },
     /// Prints the rows.
     Rows,
     /// Kills both brokers and times how they come back, by size (P22) and with many idle partitions (P24).
@@ -73,6 +77,34 @@ enum Verb {
         #[command(flatten)]
         run: Run,
     },
+    /// Consumer groups of three members on both brokers in turn (P20): how they join, what a heartbeat costs, and how they
+    /// come back when the broker is killed.
+    Groups {
+        /// How many groups.
+        #[arg(long, default_value_t = 1000)]
+        groups: usize,
+        #[command(flatten)]
+        run: Run,
+    },
+    /// Compaction of a large log beside a steady producer on both brokers in turn (P25), and whether what is left is right.
+    Compaction {
+        /// Size of the log, in GiB.
+        #[arg(long, default_value_t = 10)]
+        gib: u64,
+        /// Keys of its records.
+        #[arg(long, default_value_t = 1_000_000)]
+        keys: u64,
+        #[command(flatten)]
+        run: Run,
+    },
+    /// A consumer of what is not in the page cache, beside a steady producer, on both brokers in turn (P12).
+    Cold {
+        /// What it consumes, in GiB.
+        #[arg(long, default_value_t = 4)]
+        gib: u64,
+        #[command(flatten)]
+        run: Run,
+    },
     /// Times the encoding of a Metadata answer about 10,000 partitions.
     Metadata,
 }
@@ -85,6 +117,9 @@ struct Run {
     /// Blocks of Kafka, kaas, kaas, Kafka.
     #[arg(long, default_value_t = 3)]
     blocks: usize,
+    /// Runs this broker alone, once, and prints its numbers.
+    #[arg(long)]
+    only: Option<System>,
     /// Measured seconds of a trial.
     #[arg(long, default_value_t = 8)]
     seconds: u64,
@@ -97,6 +132,9 @@ struct Run {
     /// Where every number goes.
     #[arg(long, default_value = "bench.json")]
     json: PathBuf,
+    /// Makes each fsync and fdatasync of both brokers take so many milliseconds longer, and runs the rows for that (P8).
+    #[arg(long, default_value_t = 0)]
+    slow_syncs: u64,
     /// Leaves out the counting of syncs.
     #[arg(long)]
     no_strace: bool,
@@ -104,8 +142,10 @@ struct Run {
 
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
-        Verb::Run(run) => compare(&run),
-        Verb::Only { system, run } => only(&system, &run),
+        Verb::Run(run) => match run.only {
+            None => compare(&run),
+            Some(system) => only(system, &run),
+        },
         Verb::Rows => {
             rows::all().iter().for_each(|row| println!("{:7} {:20} {}", row.id, row.metric, row.title));
             Ok(ExitCode::SUCCESS)
@@ -122,6 +162,25 @@ fn main() -> Result<ExitCode> {
             coordination::compare(&run.programs(true)?, Duration::from_secs(run.seconds), run.blocks)?;
             Ok(ExitCode::SUCCESS)
         }
+        Verb::Groups { groups, run } => {
+            let (programs, measured) = (run.programs(true)?, Duration::from_secs(run.seconds));
+            let title = format!("P20, {groups} groups, durable");
+            run.blocks(&title, |system| groups::session(system, &programs, groups, measured))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Compaction { gib, keys, run } => {
+            let (programs, measured) = (run.programs(true)?, Duration::from_secs(run.seconds));
+            let log = Keyed::of_bytes(keys, gib << 30);
+            let title = format!("P25, {gib} GiB, {keys} keys");
+            run.blocks(&title, |system| compaction::session(system, &programs, log, measured))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Cold { gib, run } => {
+            let (programs, measured) = (run.programs(true)?, Duration::from_secs(run.seconds));
+            let title = format!("P12, {gib} GiB");
+            run.blocks(&title, |system| cold::session(system, &programs, gib, measured))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Metadata => {
             let (time, bytes) = metadata::encode_time()?;
             println!("Metadata answer about 10,000 partitions: {bytes} bytes, encoded in {time:?} (median)");
@@ -132,7 +191,7 @@ fn main() -> Result<ExitCode> {
 
 impl Run {
     fn rows(&self) -> Result<Vec<Row>> {
-        let mut rows = rows::all();
+        let mut rows = if self.slow_syncs > 0 { rows::slow_syncs() } else { rows::all() };
         for wanted in &self.rows {
             ensure!(rows.iter().any(|row| row.id == wanted), "no row is called {wanted}");
         }
@@ -143,7 +202,16 @@ impl Run {
     fn programs(&self, kaas: bool) -> Result<Programs> {
         ensure!(!kaas || self.kaas.exists(), "{} is not there: cargo build --release", self.kaas.display());
         let class_path = class_path()?;
-        Ok(Programs { kaas: self.kaas.clone(), class_path, folder: self.folder.clone() })
+        let sync_delay = Duration::from_millis(self.slow_syncs);
+        Ok(Programs { kaas: self.kaas.clone(), class_path, folder: self.folder.clone(), sync_delay })
+    }
+
+    /// Both in turn, or one alone.
+    fn blocks(&self, title: &str, mut session: impl FnMut(System) -> Result<Figures>) -> Result<()> {
+        match self.only {
+            None => blocks::run(title, self.blocks, session),
+            Some(system) => session(system).map(|figures| blocks::show(title, system, &figures)),
+        }
     }
 
     fn plan<'a>(&self, rows: &'a [Row], programs: &'a Programs) -> Plan<'a> {
@@ -153,6 +221,10 @@ impl Run {
 
     /// Counting syncs slows a broker down for the rest of its life: it has sessions of its own.
     fn proof(&self, rows: &[Row], programs: &Programs) -> Result<Option<Proof>> {
+        if self.slow_syncs > 0 {
+            // A process has one tracer, and that is the one which slows it down.
+            return Ok(None);
+        }
         if self.no_strace || !syncs::available() {
             eprintln!("NO STRACE: syncs are not counted, and no durability mode is proven");
             return Ok(None);
@@ -193,12 +265,7 @@ fn compare(run: &Run) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn only(system: &str, run: &Run) -> Result<ExitCode> {
-    let system = match system {
-        "kafka" => System::Kafka,
-        "kaas" => System::Kaas,
-        other => anyhow::bail!("no broker is called {other}"),
-    };
+fn only(system: System, run: &Run) -> Result<ExitCode> {
     let rows = run.rows()?;
     let programs = run.programs(system == System::Kaas)?;
     let metrics = session::run(system, &programs, &run.plan(&rows, &programs))?;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::{Bytes, BytesMut};
+use kaas_core::record::CompressionCodec;
 use kaas_proto::messages::ProduceRequest;
 use kaas_proto::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use rustix::event::{Timespec, epoll};
@@ -23,7 +24,7 @@ use crate::batch::{self, NO_PRODUCER};
 use crate::meter::{Measured, Meter, Times};
 use crate::wire::{self, CORRELATION_AT};
 
-const VERSION: i16 = 9;
+pub(crate) const VERSION: i16 = 9;
 /// Behind the records: the empty tag sections of the partition, the topic and the request.
 const BYTES_AFTER_RECORDS: usize = 3;
 /// Requests that wait for an answer of one connection in an open loop; more wait for their turn.
@@ -46,6 +47,8 @@ pub(crate) struct Load {
     pub(crate) value_bytes: usize,
     /// 1 or -1.
     pub(crate) acks: i16,
+    /// What batches are compressed with; those of idempotent producers are not.
+    pub(crate) codec: CompressionCodec,
     /// Whether each connection is an idempotent producer.
     pub(crate) idempotent: bool,
     /// How requests are timed.
@@ -100,7 +103,7 @@ pub(crate) fn run(address: SocketAddr, pid: u32, topic: &str, load: &Load, times
             }
             let connection = &mut connections[event.data.u64() as usize];
             connection.write(load.pace.in_flight_max())?;
-            let bytes = connection.batch_bytes;
+            let bytes = connection.payload_bytes;
             for due in connection.read()? {
                 if !meter.answered(due, bytes)? {
                     return meter.stop();
@@ -169,6 +172,8 @@ struct Connection {
     frames: Vec<Vec<u8>>,
     /// The bytes of the batch at the end of each frame.
     batch_bytes: u64,
+    /// The bytes that it has uncompressed.
+    payload_bytes: u64,
     /// The next sequence on each partition, and how many each batch takes; idempotent producers only.
     sequences: Option<(Vec<i32>, i32)>,
     turn: usize,
@@ -185,7 +190,14 @@ struct Connection {
 impl Connection {
     fn open(address: SocketAddr, topic: &str, load: &Load, index: usize) -> Result<Self> {
         let producer = if load.idempotent { wire::producer_id(address)? } else { NO_PRODUCER };
-        let batch = batch::build(load.records, load.value_bytes, producer);
+        let batch = match load.codec {
+            CompressionCodec::None => batch::build(load.records, load.value_bytes, producer),
+            codec => batch::build_compressed(load.records, load.value_bytes, codec)?,
+        };
+        let payload_bytes = match load.codec {
+            CompressionCodec::None => batch.len(),
+            _ => batch::build_compressed(load.records, load.value_bytes, CompressionCodec::None)?.len(),
+        };
         let frames = (0..load.partitions)
             .map(|index| frame(topic, index, &batch, load.acks))
             .collect::<Result<_>>()?;
@@ -196,6 +208,7 @@ impl Connection {
             stream,
             frames,
             batch_bytes: batch.len() as u64,
+            payload_bytes: payload_bytes as u64,
             sequences: load.idempotent.then(|| (vec![0; load.partitions as usize], load.records as i32)),
             turn: index,
             correlation: 0,
@@ -276,7 +289,8 @@ impl Connection {
     }
 }
 
-fn frame(topic: &str, partition: i32, batch: &Bytes, acks: i16) -> Result<Vec<u8>> {
+/// A request with one batch; its correlation id is 0.
+pub(crate) fn frame(topic: &str, partition: i32, batch: &Bytes, acks: i16) -> Result<Vec<u8>> {
     let partition = PartitionProduceData { index: partition, records: Some(batch.clone().into()) };
     let topic = TopicProduceData { name: topic.into(), partition_data: vec![partition] };
     let request =

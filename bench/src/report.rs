@@ -81,7 +81,8 @@ impl Comparison {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+/// The middle one, or the mean of the two in the middle.
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
@@ -161,7 +162,8 @@ pub(crate) fn table(blocks: &[Block], proof: Option<&Proof>, rows: &[Row]) -> (S
     (text, good)
 }
 
-fn short(value: f64) -> String {
+/// As many digits as tell something.
+pub(crate) fn short(value: f64) -> String {
     if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 

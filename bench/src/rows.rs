@@ -1,5 +1,7 @@
 //! The rows of the comparison: what load, which metric, which limit.
 
+use kaas_core::record::CompressionCodec;
+
 use crate::produce::{Load, Pace};
 
 /// `flush.messages` that leaves syncing to the operating system: Kafka's default, kaas's page-cache mode.
@@ -25,8 +27,8 @@ pub(crate) struct Row {
 pub(crate) enum Work {
     /// Producing to a topic with this `flush.messages`.
     Produce { load: Load, flush_messages: i64 },
-    /// Reading what is in the page cache, records thrown away by the kernel.
-    Consume,
+    /// So many consumers that each read all that is in the page cache, records thrown away by the kernel.
+    Consume { consumers: usize },
     /// The same by Apache's own consumer with its defaults.
     ConsumeByJava,
     /// The session itself: starting and resting.
@@ -73,19 +75,21 @@ pub(crate) fn batches() -> Load {
         records: 64,
         value_bytes: 1 << 10,
         acks: 1,
+        codec: CompressionCodec::None,
         idempotent: false,
         pace: Pace::Closed { in_flight: 4 },
     }
 }
 
 /// One record in a request, the next when it is acknowledged.
-fn single(connections: usize, value_bytes: usize, acks: i16) -> Load {
+pub(crate) fn single(connections: usize, value_bytes: usize, acks: i16) -> Load {
     Load {
         connections,
         partitions: 1,
         records: 1,
         value_bytes,
         acks,
+        codec: CompressionCodec::None,
         idempotent: false,
         pace: Pace::Closed { in_flight: 1 },
     }
@@ -101,6 +105,10 @@ pub(crate) fn all() -> Vec<Row> {
         limit,
     };
     let session = |id, title, metric, limit| Row { id, title, work: Work::Session, metric, limit };
+    // CPU for a GiB of what was compressed.
+    let compressed = |id, title, codec| {
+        produce(id, title, Load { codec, ..batches() }, PAGE_CACHE, "cpu_s_per_gib", Limit::AtMost(0.8))
+    };
     let open = Load { pace: Pace::Open { per_second: 2000.0 }, ..single(8, 1 << 10, 1) };
     vec![
         session("START", "start to first answer", "start_ms", Limit::AtMost(0.05)),
@@ -179,10 +187,37 @@ pub(crate) fn all() -> Vec<Row> {
         Row {
             id: "P10-RAW",
             title: "the same by a driver that discards in the kernel, 1 MiB a fetch",
-            work: Work::Consume,
+            work: Work::Consume { consumers: 1 },
             metric: "cpu_s_per_gib",
             limit: Limit::None,
         },
+        Row {
+            id: "P11",
+            title: "the same by 10 at once",
+            work: Work::Consume { consumers: 10 },
+            metric: "cpu_s_per_gib",
+            limit: Limit::AtMost(1.0),
+        },
+        compressed("P13-ZSTD", "P1, zstd", CompressionCodec::Zstd),
+        compressed("P13-LZ4", "P1, lz4", CompressionCodec::Lz4),
+        compressed("P13-SNAP", "P1, snappy", CompressionCodec::Snappy),
+        compressed("P13-GZIP", "P1, gzip", CompressionCodec::Gzip),
+        produce(
+            "P27",
+            "P1, bytes written by the broker for each byte of a batch",
+            batches(),
+            PAGE_CACHE,
+            "written_per_byte",
+            Limit::AtMost(1.0),
+        ),
+        produce(
+            "P27-D",
+            "the same, durable",
+            Load { acks: -1, ..batches() },
+            DURABLE,
+            "written_per_byte",
+            Limit::AtMost(1.0),
+        ),
         produce(
             "P5",
             "durable, 1 KiB, 64 connections, 1 partition",
@@ -208,6 +243,21 @@ pub(crate) fn all() -> Vec<Row> {
             Limit::None,
         ),
         session("LOADED", "resident memory after the load", "loaded_mib", Limit::None),
+    ]
+}
+
+/// The rows of a machine on which every sync takes milliseconds (P8).
+pub(crate) fn slow_syncs() -> Vec<Row> {
+    let durable = |id, title, connections, at_least| Row {
+        id,
+        title,
+        work: Work::Produce { load: single(connections, 1 << 10, -1), flush_messages: DURABLE },
+        metric: "requests_per_s",
+        limit: Limit::AtLeast(at_least),
+    };
+    vec![
+        durable("P8", "durable, slow syncs, 1 KiB, 64 connections, 1 partition", 64, 2.7),
+        durable("P8-1", "the same, 1 connection", 1, 1.0),
     ]
 }
 

@@ -24,7 +24,7 @@ const CONSUMED_BYTES: u64 = 1 << 30;
 /// From the first answer until memory is looked at.
 const REST: Duration = Duration::from_secs(3);
 /// Under the row's own load, unmeasured: the JVM compiles what it will need.
-const RAMP: Duration = Duration::from_secs(2);
+pub(crate) const RAMP: Duration = Duration::from_secs(2);
 /// How long syncs are counted.
 const COUNTED: Duration = Duration::from_secs(2);
 
@@ -82,13 +82,14 @@ pub(crate) fn run(system: System, programs: &Programs, plan: &Plan<'_>) -> Resul
 }
 
 /// A gigabyte in, and out again.
-fn warm(broker: &Broker) -> Result<()> {
+pub(crate) fn warm(broker: &Broker) -> Result<()> {
     let stored = fill(broker, "warm", WARM_BYTES)?;
-    fetch::run(broker.address, broker.pid(), "warm", &stored, Times::until_bytes(WARM_BYTES))?;
+    fetch::run(broker.address, broker.pid(), "warm", &stored, 1, Times::until_bytes(WARM_BYTES))?;
     wire::delete_topic(broker.address, "warm")
 }
 
-fn fill(broker: &Broker, topic: &str, bytes: u64) -> Result<Stored> {
+/// Produces so many bytes to a new topic.
+pub(crate) fn fill(broker: &Broker, topic: &str, bytes: u64) -> Result<Stored> {
     let load = rows::batches();
     wire::create_topic(broker.address, topic, load.partitions, rows::PAGE_CACHE)?;
     produce::run(broker.address, broker.pid(), topic, &load, Times::until_bytes(bytes))?;
@@ -100,7 +101,7 @@ fn fill(broker: &Broker, topic: &str, bytes: u64) -> Result<Stored> {
 }
 
 fn trial(broker: &Broker, row: &Row, plan: &Plan<'_>) -> Result<Map<String, Value>> {
-    let times = Times { ramp: RAMP, measured: plan.measured, bytes_max: u64::MAX };
+    let times = Times::new(RAMP, plan.measured);
     let topic = format!("bench-{}", row.id);
     let metrics = match &row.work {
         Work::Produce { load, flush_messages } => {
@@ -113,9 +114,9 @@ fn trial(broker: &Broker, row: &Row, plan: &Plan<'_>) -> Result<Map<String, Valu
             }
             metrics
         }
-        Work::Consume => {
+        Work::Consume { consumers } => {
             let stored = fill(broker, &topic, CONSUMED_BYTES)?;
-            metrics(&fetch::run(broker.address, broker.pid(), &topic, &stored, times)?)
+            metrics(&fetch::run(broker.address, broker.pid(), &topic, &stored, *consumers, times)?)
         }
         Work::ConsumeByJava => {
             let partitions = fill(broker, &topic, CONSUMED_BYTES)?.end_offsets.len() as i32;
@@ -129,7 +130,7 @@ fn trial(broker: &Broker, row: &Row, plan: &Plan<'_>) -> Result<Map<String, Valu
 
 /// In a trial of its own: counting slows the broker down.
 fn syncs_per_request(broker: &Broker, topic: &str, load: &Load) -> Result<f64> {
-    let times = Times { ramp: Duration::ZERO, measured: COUNTED, bytes_max: u64::MAX };
+    let times = Times::new(Duration::ZERO, COUNTED);
     let (syncs, measured) =
         syncs::count(broker.pid(), || produce::run(broker.address, broker.pid(), topic, load, times))?;
     Ok(syncs as f64 / measured.requests.max(1) as f64)
@@ -147,6 +148,7 @@ fn metrics(measured: &Measured) -> Map<String, Value> {
         "client_cpu_s": measured.client_cpu_seconds,
         "cpu_s_per_gib": measured.cpu_seconds / gib,
         "cpu_us_per_request": measured.cpu_seconds * 1e6 / requests,
+        "written_per_byte": measured.written as f64 / measured.bytes as f64,
         "mib_per_s": gib * 1024.0 / measured.seconds,
         "requests_per_s": measured.requests as f64 / measured.seconds,
         "p50_us": latency(0.5),

@@ -15,7 +15,7 @@ use kaas_proto::messages::delete_topics_request::{DeleteTopicState, DeleteTopics
 use kaas_proto::messages::list_offsets_request::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
-use kaas_proto::messages::{ApiVersionsRequest, InitProducerIdRequest};
+use kaas_proto::messages::{ApiVersionsRequest, FindCoordinatorRequest, InitProducerIdRequest};
 use kaas_proto::{ApiRequest, KStr, Message, Reader, Writer};
 
 /// Where the correlation id lies in a frame that has its length before it.
@@ -23,6 +23,12 @@ pub(crate) const CORRELATION_AT: usize = 8;
 /// How long a broker may take to answer anything.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+/// A coordinator that loads, moves, or has a transaction to end: ask again.
+const FOR_LATER: [i16; 5] = [14, 15, 16, 51, 3];
+const COORDINATOR_AGAIN_AFTER: Duration = Duration::from_millis(1);
+/// What there are coordinators for.
+pub(crate) const GROUP: i8 = 0;
+pub(crate) const TRANSACTIONAL_ID: i8 = 1;
 /// Latest is the end of a partition for ListOffsets.
 const LATEST: i64 = -1;
 
@@ -73,6 +79,32 @@ impl Connection {
     }
 }
 
+/// Asks until the answer's code is 0.
+pub(crate) fn until_done<R: ApiRequest>(
+    connection: &mut Connection,
+    request: &R,
+    version: i16,
+    code: impl Fn(&R::Response) -> i16,
+) -> Result<R::Response> {
+    let deadline = Instant::now() + ANSWER_WAIT;
+    loop {
+        let response = connection.ask(request, version)?;
+        match code(&response) {
+            0 => return Ok(response),
+            later if FOR_LATER.contains(&later) && Instant::now() < deadline => {
+                thread::sleep(COORDINATOR_AGAIN_AFTER)
+            }
+            code => anyhow::bail!("{:?} gave error {code}", R::KEY),
+        }
+    }
+}
+
+/// Waits until somebody coordinates keys of a type. Kafka makes its internal topics when it is asked the first time.
+pub(crate) fn find_coordinator(address: SocketAddr, key_type: i8) -> Result<()> {
+    let request = FindCoordinatorRequest { key: "any".into(), key_type, ..Default::default() };
+    until_done(&mut Connection::open(address)?, &request, 3, |response| response.error_code).map(drop)
+}
+
 /// One request and its response, on a connection of its own.
 pub(crate) fn ask<R: ApiRequest>(address: SocketAddr, request: &R, version: i16) -> Result<R::Response> {
     Connection::open(address)?.ask(request, version)
@@ -90,15 +122,25 @@ pub(crate) fn create_topic(
     partitions: i32,
     flush_messages: i64,
 ) -> Result<()> {
-    let flush = CreateableTopicConfig {
-        name: KStr::from_static("flush.messages"),
-        value: Some(flush_messages.to_string().into()),
+    create_topic_with(address, name, partitions, &[("flush.messages", &flush_messages.to_string())])
+}
+
+/// The same with settings of its own.
+pub(crate) fn create_topic_with(
+    address: SocketAddr,
+    name: &str,
+    partitions: i32,
+    settings: &[(&'static str, &str)],
+) -> Result<()> {
+    let setting = |(name, value): &(&'static str, &str)| CreateableTopicConfig {
+        name: KStr::from_static(name),
+        value: Some((*value).into()),
     };
     let topic = CreatableTopic {
         name: name.into(),
         num_partitions: partitions,
         replication_factor: 1,
-        configs: vec![flush],
+        configs: settings.iter().map(setting).collect(),
         ..CreatableTopic::default()
     };
     let response = ask(address, &CreateTopicsRequest { topics: vec![topic], ..Default::default() }, 4)?;
