@@ -41,7 +41,7 @@ class Client:
     groups_headers: bool = False
     # Every command starts a JVM, so a quick run gives the client a part of the work.
     slow: bool = False
-    # What the client can do in consumer groups: "members", and besides "static" (KIP-345), "committed" and "reset".
+    # What the client can do in consumer groups: "members", and besides "static" (KIP-345), "committed", and "reset" or at least "rewind".
     groups: list[str] = field(default_factory=list)
     # Broker versions that the client can be told to speak to, with the message formats of their time.
     old: list[str] = field(default_factory=list)

@@ -30,9 +30,9 @@ def command(main: str, class_path: str, arguments: list[str], level: str = "WARN
     ]
 
 
-def tool(name: str, class_path: str, arguments: list[str]) -> list[str]:
+def tool(name: str, class_path: str, arguments: list[str], level: str = "WARN") -> list[str]:
     """The command line of a stock tool."""
-    return command(TOOL_CLASSES[name], class_path, arguments)
+    return command(TOOL_CLASSES[name], class_path, arguments, level)
 
 
 @functools.cache

@@ -1,12 +1,13 @@
-"""The console producer and consumer of Kafka as a client program: every command runs one of the tools."""
+"""The console producer and consumer of Kafka as a client program: every command runs one of the tools, and a member is one."""
 
 import pathlib
+import re
 import subprocess
 import sys
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from lib import jvm, program, records
+from lib import jvm, member, program, records
 
 BOOTSTRAP, CLASS_PATH = sys.argv[1], sys.argv[2]
 MESSAGE_BYTES_MAX = 8 << 20
@@ -98,4 +99,52 @@ def consume(command: dict) -> dict:
     return {"records": records.write(command["file"], (parse(message) for message in messages))}
 
 
-program.serve({"produce": produce, "consume": consume})
+def received(line: bytes) -> tuple[int, int] | None:
+    found = re.match(rb"Partition:(\d+)\tOffset:(\d+)\t", line)
+    return found and (int(found[1]), int(found[2]))
+
+
+def assignment(line: str) -> list[int] | None:
+    """The consumer's log; its protocol is the eager one, so what is added is all that it has."""
+    if "Revoke previously assigned" in line or "Lost previously assigned" in line:
+        return []
+    if "Adding newly assigned partitions:" not in line:
+        return None
+    return [int(index) for index in re.findall(r"-(\d+)(?=[, ])", line.split("assigned partitions:")[1])]
+
+
+def start(command: dict) -> member.Member:
+    settings = {
+        "session.timeout.ms": member.SESSION_MS, "heartbeat.interval.ms": member.SESSION_MS // 12, "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 100, "metadata.max.age.ms": 1000,
+    }
+    if "instance" in command:
+        settings["group.instance.id"] = command["instance"]
+    arguments = [
+        "--bootstrap-server", BOOTSTRAP, "--topic", command["topic"], "--group", command["group"],
+        *properties("--property", {"print.partition": "true", "print.offset": "true"}),
+        *properties("--consumer-property", settings),
+    ]
+    return member.Member(jvm.tool("kafka-console-consumer", CLASS_PATH, arguments, level="INFO"), received, assignment)
+
+
+def groups(command: dict, *arguments: str) -> list[list[str]]:
+    """The cells of what kafka-consumer-groups prints about one topic of a group."""
+    out = run("kafka-consumer-groups", ["--bootstrap-server", BOOTSTRAP, "--group", command["group"], *arguments])
+    rows = [line.split() for line in out.decode().splitlines()]
+    return [row for row in rows if row[:2] == [command["group"], command["topic"]]]
+
+
+def committed(command: dict) -> dict:
+    """GROUP TOPIC PARTITION CURRENT-OFFSET ...; a partition without an offset has a dash, or no row."""
+    found = {int(row[2]): int(row[3]) for row in groups(command, "--describe") if row[3] != "-"}
+    return {"offsets": [found.get(partition) for partition in range(command["partitions"])]}
+
+
+def reset_offsets(command: dict) -> None:
+    groups(command, "--topic", command["topic"], "--reset-offsets", "--to-offset", str(command["offset"]), "--execute")
+
+
+program.serve(
+    {"produce": produce, "consume": consume, **member.verbs(start), "committed": committed, "reset_offsets": reset_offsets}
+)

@@ -194,6 +194,9 @@ class Member(ConsumerRebalanceListener):
         self.consumer = new_consumer(**settings)
         self.rebalances = 0
         self.consumer.subscribe([command["topic"]], listener=self)
+        # So that it has the metadata before it joins. Or else it joins again when that comes, and when a poll is over before that is
+        # done, 3.0.12 forgets that it has begun: need_rejoin() is false again by then, and nobody takes the answer.
+        self.consumer.topics()
 
     def on_partitions_revoked(self, revoked) -> None:
         pass

@@ -1,27 +1,21 @@
 """kcat as a client program: every command is one or a few runs of the kcat binary."""
 
-import ctypes
 import itertools
 import json
 import pathlib
-import queue
 import re
-import signal
 import subprocess
 import sys
-import threading
-import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from lib import program, records
+from lib import member, program, records
 
 BOOTSTRAP = sys.argv[1]
 MESSAGE_BYTES_MAX = 8 << 20
 # What separates messages, and a key from its value, on kcat's input: drawn afresh, so it is not in the data.
 MESSAGE_END = uuid.uuid4().hex.encode()
 KEY_END = uuid.uuid4().hex.encode()
-members: dict[str, "Member"] = {}
 
 
 def kcat(*arguments: str, data: bytes | None = None, timeout_s: float = 120) -> bytes:
@@ -123,73 +117,34 @@ def topics(_: dict) -> dict:
     return {"topics": {topic["topic"]: len(topic["partitions"]) for topic in listed["topics"]}}
 
 
-SESSION_MS = 6000
-PR_SET_PDEATHSIG = 1
+def received(line: bytes) -> tuple[int, int]:
+    message = json.loads(line.decode("latin-1"))
+    return message["partition"], message["offset"]
 
 
-class Member:
-    """A balanced consumer: what it prints says what it has and what it got."""
-
-    def __init__(self, command: dict) -> None:
-        settings = {
-            "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": SESSION_MS // 12, "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 100, "topic.metadata.refresh.interval.ms": 1000,
-        }
-        if "instance" in command:
-            settings["group.instance.id"] = command["instance"]
-        options = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
-        libc = ctypes.CDLL(None)
-        self.process = subprocess.Popen(
-            ["kcat", "-b", BOOTSTRAP, *options, "-J", "-u", "-G", command["group"], command["topic"]],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            # When this program is killed, so is the member.
-            preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
-        )
-        self.records: queue.SimpleQueue = queue.SimpleQueue()
-        self.assigned: list[int] = []
-        self.rebalances = 0
-        threading.Thread(target=self._read_records, daemon=True).start()
-        threading.Thread(target=self._read_rebalances, daemon=True).start()
-
-    def _read_records(self) -> None:
-        for line in self.process.stdout:
-            message = json.loads(line.decode("latin-1"))
-            self.records.put((message["partition"], message["offset"]))
-
-    def _read_rebalances(self) -> None:
-        for line in self.process.stderr:
-            sys.stderr.buffer.write(line)
-            text = line.decode(errors="replace")
-            if "rebalanced" in text:
-                assigned = "assigned:" in text
-                self.assigned = [int(index) for index in re.findall(r"\[(\d+)\]", text)] if assigned else []
-                self.rebalances += assigned
-
-    def poll(self, command: dict) -> dict:
-        time.sleep(command["ms"] / 1000)  # the member goes on by itself
-        received = []
-        while not self.records.empty():
-            received.append(self.records.get())
-        return {"assigned": self.assigned, "records": received, "rebalances": self.rebalances}
+def assignment(line: str) -> list[int] | None:
+    if "rebalanced" not in line:
+        return None
+    return [int(index) for index in re.findall(r"\[(\d+)\]", line)] if "assigned:" in line else []
 
 
-def member(command: dict) -> None:
-    members[command["handle"]] = Member(command)
-
-
-def poll(command: dict) -> dict:
-    return members[command["handle"]].poll(command)
-
-
-def leave(command: dict) -> None:
-    process = members.pop(command["handle"]).process
-    process.terminate()
-    process.wait(30)
+def start(command: dict) -> member.Member:
+    """A balanced consumer, which may begin at an offset of its own."""
+    settings = {
+        "session.timeout.ms": member.SESSION_MS, "heartbeat.interval.ms": member.SESSION_MS // 12, "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 100, "topic.metadata.refresh.interval.ms": 1000,
+    }
+    if "instance" in command:
+        settings["group.instance.id"] = command["instance"]
+    options = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
+    if "offset" in command:
+        options += ["-o", str(command["offset"])]
+    return member.Member(["kcat", "-b", BOOTSTRAP, *options, "-J", "-u", "-G", command["group"], command["topic"]], received, assignment)
 
 
 program.serve(
     {
         "produce": produce, "consume": consume, "watermarks": watermarks, "times": times, "topics": topics,
-        "member": member, "poll": poll, "leave": leave,
+        **member.verbs(start),
     }
 )

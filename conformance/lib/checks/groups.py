@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lib import records
 from lib.agent import Agent
 from lib.broker import Broker
-from lib.clients import Client
+from lib.clients import Client, NotAvailable
 from lib.context import Context
 from lib.records import Record
 from lib.report import expect
@@ -28,12 +28,11 @@ OVERRIDES = {"group.initial.rebalance.delay.ms": "0"}
 class Member:
     """One member of a group, in a process of its own."""
 
-    def __init__(self, context: Context, broker: Broker, client: Client, group: str, topic: str, instance: str = "") -> None:
+    def __init__(self, context: Context, broker: Broker, client: Client, group: str, topic: str, **extra: object) -> None:
         self.agent: Agent = context.agent(client, broker)
         self.assigned: frozenset[int] = frozenset()
         self.received: list[tuple[int, int]] = []
         self.rebalances = 0
-        extra = {"instance": instance} if instance else {}
         self.agent.call("member", handle="m", group=group, topic=topic, **extra)
 
     def poll(self, commit: bool = False) -> None:
@@ -96,6 +95,14 @@ def write(agent: Agent, folder: pathlib.Path, topic: str, count: int) -> None:
         )
 
 
+def writer_for(context: Context, client: Client) -> Client:
+    """The client itself when it can choose partitions, or else one that can."""
+    able = [one for one in (client, *context.clients) if "partition" not in one.cannot_write]
+    if not able:
+        raise NotAvailable(f"no chosen client can write to the partitions that {client.name} is to read")
+    return able[0]
+
+
 def everything(first: int, end: int) -> list[tuple[int, int]]:
     return [(partition, offset) for partition in range(PARTITIONS) for offset in range(first, end)]
 
@@ -103,7 +110,7 @@ def everything(first: int, end: int) -> list[tuple[int, int]]:
 def comes_and_goes(context: Context, broker: Broker, client: Client) -> str:
     """One member, then two, then three; one leaves, one is killed; the next generation begins where the last one committed."""
     topic = group = f"group-{client.name}"
-    with Wire(broker.port) as wire, context.agent(client, broker) as writer:
+    with Wire(broker.port) as wire, context.agent(client, broker) as agent, context.agent(writer_for(context, client), broker) as writer:
         wire.create_topic(topic, PARTITIONS)
         write(writer, context.folder, topic, RECORDS)
         first = Member(context, broker, client, group, topic)
@@ -111,7 +118,7 @@ def comes_and_goes(context: Context, broker: Broker, client: Client) -> str:
         expect(sorted(first.received) == everything(0, RECORDS), f"received {sorted(first.received)}")
         committed_by_now(wire, [first], group, RECORDS)
         if "committed" in client.groups:
-            committed = writer.call("committed", group=group, topic=topic, partitions=PARTITIONS)["offsets"]
+            committed = agent.call("committed", group=group, topic=topic, partitions=PARTITIONS)["offsets"]
             expect(committed == [RECORDS] * PARTITIONS, f"committed {committed}, says the client")
         members = [first]
         for count in (2, 3):
@@ -129,13 +136,16 @@ def comes_and_goes(context: Context, broker: Broker, client: Client) -> str:
         expect(sorted(again.received) == everything(RECORDS, RECORDS + LATER), f"received {sorted(again.received)}")
         committed_by_now(wire, [again], group, RECORDS + LATER)
         again.leave()
-        if "reset" in client.groups:
-            writer.call("reset_offsets", group=group, topic=topic, partitions=PARTITIONS, offset=RESET)
-            last = Member(context, broker, client, group, topic)
-            until("after a reset", [last], lambda: len(last.received) >= PARTITIONS * (RECORDS + LATER - RESET))
+        how = next((one for one in ("reset", "rewind") if one in client.groups), None)
+        if how is not None:
+            if how == "reset":
+                agent.call("reset_offsets", group=group, topic=topic, partitions=PARTITIONS, offset=RESET)
+            begin = {"offset": RESET} if how == "rewind" else {}
+            last = Member(context, broker, client, group, topic, **begin)
+            until(f"after a {how}", [last], lambda: len(last.received) >= PARTITIONS * (RECORDS + LATER - RESET))
             expect(sorted(last.received) == everything(RESET, RECORDS + LATER), f"received {sorted(last.received)}")
             last.leave()
-    return "reset" if "reset" in client.groups else "no reset in this client"
+    return how or "no reset in this client"
 
 
 def stays_itself(context: Context, broker: Broker, client: Client) -> None:
@@ -143,12 +153,12 @@ def stays_itself(context: Context, broker: Broker, client: Client) -> None:
     topic = group = f"static-{client.name}"
     with Wire(broker.port) as wire:
         wire.create_topic(topic, PARTITIONS)
-    one = Member(context, broker, client, group, topic, "one")
-    two = Member(context, broker, client, group, topic, "two")
+    one = Member(context, broker, client, group, topic, instance="one")
+    two = Member(context, broker, client, group, topic, instance="two")
     until("two static members", [one, two], lambda: balanced([one, two]))
     before, had, seen = one.assigned, two.assigned, two.rebalances
     one.kill()
-    one = Member(context, broker, client, group, topic, "one")
+    one = Member(context, broker, client, group, topic, instance="one")
     until("the killed one is back", [one, two], lambda: bool(one.assigned))
     expect(one.assigned == before, f"it had {sorted(before)} and has {sorted(one.assigned)}")
     expect(two.assigned == had, f"the other one had {sorted(had)} and has {sorted(two.assigned)}")
