@@ -37,6 +37,8 @@ class Client:
     ops: list[str] = field(default_factory=list)
     # Kinds of records that the client's interface cannot express (the tags of lib/corpus.py).
     cannot_write: list[str] = field(default_factory=list)
+    # Whether the client writes to the partition that it is told to.
+    chooses_partition: bool = True
     # Headers come out of the client as a map, so their order among different names is lost.
     groups_headers: bool = False
     # Every command starts a JVM, so a quick run gives the client a part of the work.

@@ -97,7 +97,7 @@ def write(agent: Agent, folder: pathlib.Path, topic: str, count: int) -> None:
 
 def writer_for(context: Context, client: Client) -> Client:
     """The client itself when it can choose partitions, or else one that can."""
-    able = [one for one in (client, *context.clients) if "partition" not in one.cannot_write]
+    able = [one for one in (client, *context.clients) if one.chooses_partition]
     if not able:
         raise NotAvailable(f"no chosen client can write to the partitions that {client.name} is to read")
     return able[0]
