@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use kaas_core::error::LeadError;
-use kaas_core::{AppendOptions, Engine, EngineOptions, Partition, TopicSpec};
+use kaas_core::{Engine, EngineOptions, Isolation, Partition, TopicSpec};
 
 use super::history::{Checked, Log};
+use super::producer::is_aborted;
 use super::random::Random;
 use super::tasks::{Failed, Seen, TOPIC, open, read};
 use super::world::World;
@@ -46,7 +47,7 @@ pub(crate) fn end(world: &Arc<World>, random: &mut Random) -> Checked {
     if random.once_in(2) {
         world.nfs.power_cut();
     }
-    let logs = compare_again(world, SECOND_HEIR)?;
+    let logs = compare_again(world, SECOND_HEIR).map_err(|why| format!("again, {why}"))?;
     alone(world, &logs)
 }
 
@@ -79,9 +80,23 @@ fn compare(world: &World, partitions: &[Arc<Partition>]) -> Result<Vec<Log>, Str
         let log = whole_log(partition).map_err(|why| format!("partition {index}: {why}"))?;
         let ends = world.state().histories[index].ends(&log);
         ends.map_err(|why| format!("partition {index}, in the end: {why}"))?;
+        compare_committed(partition, &log).map_err(|why| format!("partition {index}, committed: {why}"))?;
         logs.push(log);
     }
     Ok(logs)
+}
+
+/// Who reads what is committed gets what is not aborted, up to the first transaction that is open.
+fn compare_committed(partition: &Partition, log: &Log) -> Checked {
+    let last_stable = partition.offsets().last_stable;
+    let committed = log_as(partition, Isolation::ReadCommitted)?;
+    let mut expected = log.records.clone();
+    expected.retain(|offset, value| *offset < last_stable && !is_aborted(value));
+    expect(committed.records == expected, || {
+        let differs = committed.records.iter().zip(&expected).find(|(found, wanted)| found != wanted);
+        let (found, wanted) = (committed.records.len(), expected.len());
+        format!("{found} records below {last_stable} of {}, not {wanted}: {differs:?}", log.end)
+    })
 }
 
 fn compare_again(world: &Arc<World>, broker: usize) -> Result<Vec<Log>, String> {
@@ -99,11 +114,11 @@ fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, mu
             if unanswered.partition != index || !unanswered.is_idempotent() || !unanswered.has_unanswered() {
                 break;
             }
-            let Some(ticket) = unanswered.begin(producer, 0).into_iter().next() else { break };
-            let (batch, values) = (unanswered.batch(ticket.batch), unanswered.values(ticket.batch));
+            let ticket = unanswered.begin_last(producer);
+            let ((bytes, options), values) = (unanswered.bytes(ticket.sent), unanswered.values(ticket.sent));
             drop(state);
             let failed = |error| format!("{ticket:?}, sent again in the end: {error}");
-            let pending = partition.append(batch, AppendOptions::default()).map_err(failed)?;
+            let pending = partition.append(bytes, options).map_err(failed)?;
             engine.commit();
             let appended = pending.wait().map_err(failed)?;
             expect(appended.duplicate || appended.base_offset == end, || {
@@ -117,7 +132,13 @@ fn go_on(world: &World, engine: &Engine, partition: &Partition, index: usize, mu
             }
         }
     }
-    Ok(())
+    let offsets = partition.offsets();
+    expect(offsets.last_stable == offsets.high_watermark, || {
+        format!(
+            "all is decided, and the last stable offset is {}, below {}",
+            offsets.last_stable, offsets.high_watermark
+        )
+    })
 }
 
 /// A broker that has the volume to itself finds the same.
@@ -136,19 +157,24 @@ fn alone(world: &World, logs: &[Log]) -> Checked {
 }
 
 fn whole_log(partition: &Partition) -> Result<Log, String> {
+    log_as(partition, Isolation::ReadUncommitted)
+}
+
+fn log_as(partition: &Partition, isolation: Isolation) -> Result<Log, String> {
     let offsets = partition.offsets();
     let mut log = Log { start: offsets.log_start, end: offsets.log_start, ..Log::default() };
     loop {
-        let Seen { records, next } = read(partition, log.end).map_err(|failed| match failed {
-            Failed::Read(error) => error.to_string(),
-            Failed::Bytes(why) => why,
-        })?;
+        let Seen { records, covered, next } =
+            read(partition, log.end, isolation).map_err(|failed| match failed {
+                Failed::Read(error) => error.to_string(),
+                Failed::Bytes(why) => why,
+            })?;
         if next <= log.end {
             break;
         }
         // The first batch may begin before what was asked for.
         log.records.extend(records.into_iter().filter(|(offset, _)| *offset >= log.end));
-        log.end = next;
+        (log.end, log.covered) = (next, log.covered + covered);
     }
     expect(log.end <= offsets.high_watermark, || {
         format!("the log was read to {}, with a high watermark of {}", log.end, offsets.high_watermark)

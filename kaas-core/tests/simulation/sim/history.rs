@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::producer::key_of;
+use super::producer::{is_aborted, key_of};
 
 /// Everything that was told of one partition.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ struct Told {
 pub(crate) struct Log {
     pub(crate) start: i64,
     pub(crate) records: BTreeMap<i64, String>,
+    /// Offsets that there are batches for, markers included.
+    pub(crate) covered: i64,
     pub(crate) end: i64,
 }
 
@@ -131,15 +133,16 @@ impl History {
             return Err(format!("the log begins at {}, promised was {}", log.start, self.removed));
         }
         self.removed(log.start)?;
-        if !self.compacts && log.start + log.records.len() as i64 != log.end {
-            return Err(format!("from {} to {} there are {} records", log.start, log.end, log.records.len()));
+        if !self.compacts && log.start + log.covered != log.end {
+            return Err(format!("from {} to {} there are {} offsets", log.start, log.end, log.covered));
         }
         let mut last: BTreeMap<&str, i64> = BTreeMap::new();
-        for (offset, value) in &log.records {
+        for (offset, value) in log.records.iter().filter(|(_, value)| !is_aborted(value)) {
             last.insert(key_of(value), *offset);
         }
         let is_replaced = |offset: i64, value: &str| {
-            self.compacts && last.get(key_of(value)).is_some_and(|later| *later > offset)
+            self.compacts
+                && (is_aborted(value) || last.get(key_of(value)).is_some_and(|later| *later > offset))
         };
         for (offset, told) in self.values.range(log.start..) {
             let found = log.records.get(offset);
@@ -178,7 +181,8 @@ mod tests {
     fn log(start: i64, values: &[&str]) -> Log {
         let records: BTreeMap<i64, String> =
             (start..).zip(values.iter().map(|value| (*value).to_owned())).collect();
-        Log { start, end: start + records.len() as i64, records }
+        let covered = records.len() as i64;
+        Log { start, end: start + covered, covered, records }
     }
 
     #[test]
@@ -204,7 +208,7 @@ mod tests {
             let records = [(0, "1:0.0"), (1, "1:0.1"), (2, "1:1.0")].into_iter();
             let records = records.filter(|(offset, _)| offsets.contains(offset));
             let records = records.map(|(offset, value)| (offset, value.to_owned())).collect();
-            history.ends(&Log { start: 0, records, end: 3 })
+            history.ends(&Log { start: 0, records, covered: 3, end: 3 })
         };
         ends(&mut history, &[0, 1, 2]).unwrap();
         ends(&mut history, &[1, 2]).unwrap();

@@ -21,6 +21,9 @@ use self::world::World;
 /// Spreads seeds over runs with compaction and without.
 const COMPACTS: u64 = 11 << 32;
 
+/// The same for transactions.
+const TRANSACTS: u64 = 13 << 32;
+
 /// The same for index files that rot.
 const ROTS: u64 = 2 << 32;
 
@@ -29,6 +32,7 @@ const ROTS: u64 = 2 << 32;
 pub(crate) struct Tally {
     pub(crate) steps: u64,
     pub(crate) acknowledged: u64,
+    pub(crate) decided: u64,
     pub(crate) read: u64,
     pub(crate) takeovers: u64,
     pub(crate) revocations: u64,
@@ -72,6 +76,11 @@ impl Story {
         mix(self.seed ^ COMPACTS).is_multiple_of(3)
     }
 
+    /// Whether some producers write in transactions: in a third of all runs, for the same reason.
+    fn transacts(self) -> bool {
+        mix(self.seed ^ TRANSACTS).is_multiple_of(3)
+    }
+
     /// Whether index files rot: in a quarter of all runs, for the same reason.
     fn rots(self) -> bool {
         mix(self.seed ^ ROTS).is_multiple_of(4)
@@ -88,7 +97,10 @@ pub(crate) fn run(story: Story) -> Outcome {
     let world = Arc::new(World::new(story, steps_max, brokers, partitions));
     let tasks = world.state().tasks();
     world.state().producers = (0..random.between(2, 5))
-        .map(|number| Producer::new(number, number as usize % partitions, number % 3 != 2, story.compacts()))
+        .map(|number| {
+            let partition = number as usize % partitions;
+            Producer::new(number, partition, story.compacts(), story.transacts())
+        })
         .collect();
     ending::begin(&world, partitions);
     let faults = world.state().weather.faults;
@@ -114,6 +126,7 @@ impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.acknowledged += other.acknowledged;
+        self.decided += other.decided;
         self.read += other.read;
         self.takeovers += other.takeovers;
         self.revocations += other.revocations;
@@ -133,7 +146,9 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, acknowledged, read, takeovers, revocations, resignations, removals, .. } = self;
+        let Self {
+            steps, acknowledged, decided, read, takeovers, revocations, resignations, removals, ..
+        } = self;
         let Self {
             compactions,
             incarnations,
@@ -148,7 +163,7 @@ impl fmt::Display for Tally {
         } = self;
         write!(
             f,
-            "{steps} steps, {acknowledged} batches acknowledged, {read} records read, {takeovers} takeovers, \
+            "{steps} steps, {acknowledged} batches acknowledged, {decided} transactions decided, {read} records read, {takeovers} takeovers, \
              {revocations} revocations, {resignations} resignations, {removals} removals, {compactions} compactions, {incarnations} incarnations, {pauses} pauses, \
              {kills} kills, {machine_crashes} machine crashes, {server_restarts} server restarts, \
              {power_cuts} power cuts, {rotten_bits} rotten bits, {storage_faults} storage faults"

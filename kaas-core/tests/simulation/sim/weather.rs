@@ -2,6 +2,7 @@
 
 use kaas_core::volume::{Nfs, NfsFaults};
 
+use super::Story;
 use super::random::Random;
 use super::tasks::TAKER;
 use super::world::State;
@@ -24,6 +25,8 @@ pub(crate) struct Weather {
     pub(crate) removes: bool,
     /// Whether records have keys, and logs are compacted.
     pub(crate) compacts: bool,
+    /// Whether some producers write in transactions, and half of all reads are of what is committed.
+    pub(crate) transacts: bool,
     /// Whether bits of index files are lost on the server's disk: nothing that anyone is told rests on them.
     rots: bool,
     background_every: u64,
@@ -36,7 +39,7 @@ pub(crate) struct Weather {
 }
 
 impl Weather {
-    pub(crate) fn new(random: &mut Random, compacts: bool, rots: bool) -> Self {
+    pub(crate) fn new(random: &mut Random, story: &Story) -> Self {
         // Half of all faults are absent from half of all runs: some bugs need one thing to go wrong, and no other.
         let calm = random.once_in(8);
         let mut maybe = |times: u64| if calm || random.once_in(2) { 0 } else { times };
@@ -54,8 +57,9 @@ impl Weather {
         Self {
             faults,
             removes,
-            compacts,
-            rots,
+            compacts: story.compacts(),
+            transacts: story.transacts(),
+            rots: story.rots(),
             kill_every,
             crash_every,
             restart_every,

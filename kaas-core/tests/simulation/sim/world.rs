@@ -17,7 +17,7 @@ use kaas_core::volume::{Machine, Nfs, NfsMount, Op, OpKind};
 use kaas_core::{Clock, Engine, Mutant, Partition, PendingAppend, Uuid};
 
 use super::history::{Checked, History};
-use super::producer::{Producer, Ticket};
+use super::producer::{Producer, Sent, Ticket};
 use super::random::Random;
 use super::weather::Weather;
 use super::{Story, Tally};
@@ -103,7 +103,7 @@ impl World {
     pub(crate) fn new(story: Story, steps_max: u64, brokers: usize, partitions: usize) -> Self {
         let Story { seed, mutant, aloud } = story;
         let mut random = Random::new(seed);
-        let weather = Weather::new(&mut random, story.compacts(), story.rots());
+        let weather = Weather::new(&mut random, &story);
         let tasks = brokers * weather.tasks_per_broker();
         let state = State {
             weather,
@@ -293,9 +293,9 @@ impl State {
         ticket: Ticket,
         outcome: Result<PendingAppend, AppendError>,
     ) -> bool {
-        let Ticket { producer, batch, .. } = ticket;
+        let Ticket { producer, sent, .. } = ticket;
         let partition = self.producers[producer].partition;
-        for value in self.producers[producer].values(batch) {
+        for value in self.producers[producer].values(sent) {
             self.histories[partition].sent(value);
         }
         match outcome {
@@ -365,11 +365,14 @@ impl State {
     }
 
     fn acknowledged(&mut self, ticket: Ticket, base_offset: i64) {
-        self.tally.acknowledged += 1;
-        self.record(("acknowledged", ticket.producer, ticket.batch, base_offset));
+        match ticket.sent {
+            Sent::Batch(_) => self.tally.acknowledged += 1,
+            Sent::Marker(_) => self.tally.decided += 1,
+        }
+        self.record(("acknowledged", ticket.producer, ticket.sent, base_offset));
         let producer = &self.producers[ticket.producer];
         let partition = producer.partition;
-        for (offset, value) in (base_offset..).zip(producer.values(ticket.batch)) {
+        for (offset, value) in (base_offset..).zip(producer.values(ticket.sent)) {
             self.told(partition, offset, &value, true);
         }
     }
