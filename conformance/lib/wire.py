@@ -9,6 +9,7 @@ API_VERSIONS, API_CREATE_TOPICS, API_DELETE_TOPICS, API_DESCRIBE_CONFIGS = 18, 1
 RESOURCE_TOPIC = 2
 REQUEST_TIMEOUT_MS = 30_000
 LATEST = -1
+ALL = -1
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: a new topic is not everywhere at once.
 NOT_LEADING_YET = (3, 5, 6)
 
@@ -96,6 +97,17 @@ class Wire:
         answer = self._call(API_CREATE_TOPICS, 2, body + struct.pack(">i?", REQUEST_TIMEOUT_MS, False))
         self._topic_results("CreateTopics", answer, with_message=True)
         self.wait_made(name, partitions)
+
+    def produce(self, topic: str, batch: bytes, transactional_id: str | None = None) -> int:
+        """Writes one batch to the topic's first partition (Produce v7); returns its offset."""
+        body = _string(transactional_id) + struct.pack(">hii", ALL, REQUEST_TIMEOUT_MS, 1) + _string(topic)
+        body += struct.pack(">iii", 1, 0, len(batch)) + batch
+        answer = self._call(API_PRODUCE, 7, body)
+        answer.take("i"), answer.string(), answer.take("i"), answer.take("i")
+        code, offset = answer.take("h"), answer.take("q")
+        if code:
+            raise WireError(f"Produce {topic}", code)
+        return offset
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic (DeleteTopics v1) and waits until Metadata no longer lists it."""

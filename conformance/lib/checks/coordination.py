@@ -4,15 +4,18 @@ import re
 import subprocess
 import time
 
-from lib import jvm
+from lib import batch, jvm
 from lib.checks.stock import EXPECTED, Step, compare, normalised, run_step
 from lib.context import Context
 from lib.wire import Wire
 
-TOPIC, ONE_PARTITION = "in", "single"
+TOPIC, ONE_PARTITION, HANGS = "in", "single", "hangs"
 PARTITIONS = 2
 LINES = b"".join(b"k%d\tv%d\n" % (i % 5, i) for i in range(12))
 PATIENCE_S = 30
+HOUR_MS = 3_600_000
+# As an old client's may: nobody asks the coordinator (KIP-890).
+OVERRIDES = {"group.initial.rebalance.delay.ms": "0", "transaction.partition.verification.enable": "false"}
 
 # Columns are as wide as what is in them, and what is in them is random.
 VARIABLE = [
@@ -94,6 +97,17 @@ TRANSACTIONS = [
     transactions("find-hanging", "find-hanging", "--topic", ONE_PARTITION),
     transactions("abort", "abort", "--topic", ONE_PARTITION, "--partition", "0", "--start-offset", "0"),
 ]
+# While the topic has a transaction that no coordinator knows of.
+HANGING = [
+    transactions("hanging-describe-producers", "describe-producers", "--topic", HANGS, "--partition", "0"),
+    transactions("hanging-find", "find-hanging", "--topic", HANGS),
+    transactions("hanging-find-on-the-broker", "find-hanging", "--broker-id", "1"),
+    transactions("hanging-find-old", "find-hanging", "--topic", HANGS, "--max-transaction-timeout", "1000"),
+    transactions("hanging-abort-elsewhere", "abort", "--topic", HANGS, "--partition", "0", "--start-offset", "1"),
+    transactions("hanging-abort", "abort", "--topic", HANGS, "--partition", "0", "--start-offset", "0"),
+    transactions("hanging-find-none", "find-hanging", "--topic", HANGS),
+    transactions("hanging-describe-none", "describe-producers", "--topic", HANGS, "--partition", "0"),
+]
 
 
 def flat(step: Step, output: str) -> str:
@@ -119,7 +133,7 @@ def run(context: Context) -> None:
 
         context.report.check(f"coordination: {step.name}", work)
 
-    with context.another_broker("coordination", {"group.initial.rebalance.delay.ms": "0"}) as broker:
+    with context.another_broker("coordination", OVERRIDES) as broker:
         with Wire(broker.port) as wire:
             wire.create_topic(TOPIC, PARTITIONS)
             wire.create_topic(ONE_PARTITION, 1)
@@ -142,6 +156,12 @@ def run(context: Context) -> None:
             member.terminate()
             member.wait()
         for step in TRANSACTIONS:
+            check(step)
+        with Wire(broker.port) as wire:
+            wire.create_topic(HANGS, 1)
+            an_hour_ago = int(time.time() * 1000) - HOUR_MS
+            wire.produce(HANGS, batch.transactional(producer_id=4242, producer_epoch=0, timestamp_ms=an_hour_ago), "nobody")
+        for step in HANGING:
             check(step)
 
 
