@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use kaas_proto::ErrorCode;
 use serde_json::{Map, Value, json};
 
 use crate::connection::{Connection, Expected, key};
 use crate::encode::{Schemas, number, text};
 use crate::normalise::AGED;
+use crate::process::Process;
 
 /// How long a new topic may take to have a leader.
 const READY_WAIT: Duration = Duration::from_secs(20);
@@ -34,14 +36,16 @@ pub(crate) struct Broker<'a> {
     pub first_epoch: i64,
     /// The topic whose leader epoch has moved, if there is one.
     pub aged: Option<Topic>,
+    /// Its process, if it was started here.
+    pub process: Option<&'a Process>,
 }
 
 impl<'a> Broker<'a> {
     /// Asks a broker who it is.
-    pub(crate) fn at(address: &str, schemas: &'a Schemas) -> Result<Self> {
+    pub(crate) fn at(address: &str, schemas: &'a Schemas, process: Option<&'a Process>) -> Result<Self> {
         let advertised = (String::new(), 0, 0);
         let mut broker =
-            Self { address: address.to_owned(), schemas, advertised, first_epoch: 0, aged: None };
+            Self { address: address.to_owned(), schemas, advertised, first_epoch: 0, aged: None, process };
         let node = &broker.ask("Metadata", 12, &json!({ "topics": [] }))?["brokers"][0];
         broker.advertised =
             (text(&node["host"])?.to_owned(), number(&node["port"])?, number(&node["nodeId"])?);
@@ -55,6 +59,25 @@ impl<'a> Broker<'a> {
         // A broker whose first epoch is 0 has to be restarted once: no lower epoch could be asked for.
         broker.aged = Some(aged).filter(|topic| topic.epoch > 0);
         Ok(broker)
+    }
+
+    /// Kills it and starts it again; waits until it leads `topics` and coordinates the group and the transactional id.
+    pub(crate) fn restart(&self, topics: &[Value], group: &Value, transactional_id: &Value) -> Result<()> {
+        self.process.context("the broker was not started here")?.restart()?;
+        for topic in topics {
+            self.ready(text(topic)?)?;
+        }
+        for (key, key_type) in [(group, 0), (transactional_id, 1)] {
+            let body = json!({ "key": key, "keyType": key_type });
+            self.patiently(|| Ok(self.ask("FindCoordinator", 3, &body)?["errorCode"] == 0))?;
+        }
+        let body = json!({ "groups": [group] });
+        self.patiently(|| Ok(self.ask("DescribeGroups", 0, &body)?["groups"][0]["errorCode"] == 0))?;
+        let body = json!({ "transactionalIds": [transactional_id] });
+        let is_loaded = |code: &Value| *code == 0 || *code == ErrorCode::TransactionalIdNotFound.code();
+        self.patiently(|| {
+            Ok(is_loaded(&self.ask("DescribeTransactions", 0, &body)?["transactionStates"][0]["errorCode"]))
+        })
     }
 
     /// Waits until something is so.

@@ -24,6 +24,9 @@ pub(crate) struct Case {
     /// The versions of steps that do not say theirs. The case runs once for each.
     #[serde(default)]
     pub versions: Vec<i16>,
+    /// Whether the case runs, in its last version, with the broker killed and started again before each of its steps, too.
+    #[serde(default)]
+    pub restarts: bool,
     /// What happens, in order.
     pub steps: Vec<Step>,
 }
@@ -54,6 +57,9 @@ pub(crate) enum Step {
         #[serde(default)]
         save: Map<String, Value>,
     },
+    /// Kills the broker, starts it again, and waits for the coordinators of `$g` and `$x`. What follows may be refused: nothing only
+    /// prepares any more.
+    Restart,
     /// Tells whether the connection is open with nothing to read.
     Quiet {
         /// The connection.
@@ -256,6 +262,32 @@ impl Default for Connected {
     }
 }
 
+impl Case {
+    /// The case with a restart before each step that has something behind it.
+    fn with_restarts(&self, name: &str) -> impl Iterator<Item = Self> {
+        let first = self.steps.iter().position(|step| !step.only_asks()).unwrap_or(self.steps.len());
+        (first + 1..self.steps.len()).map(move |at| {
+            let mut steps = self.steps.clone();
+            steps.insert(at, Step::Restart);
+            let versions = self.versions.last().copied().into_iter().collect();
+            Self { name: format!("{name}/restart-before-{}", at + 1), versions, steps, ..self.clone() }
+        })
+    }
+
+    /// Whether the broker must be one that can be started again.
+    pub(crate) fn has_restart(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Restart))
+    }
+}
+
+impl Step {
+    /// Whether the step changes nothing, for it only waits for a coordinator.
+    fn only_asks(&self) -> bool {
+        let Self::Call(request) = self else { return false };
+        request.quiet && ["FindCoordinator", "DescribeGroups"].contains(&request.api.as_str())
+    }
+}
+
 /// Every case of a folder of case files, in order of file and place, once for each of its versions.
 pub(crate) fn load(folder: &Path) -> Result<Vec<Case>> {
     let mut paths: Vec<_> =
@@ -277,6 +309,9 @@ pub(crate) fn load(folder: &Path) -> Result<Vec<Case>> {
                     versions: vec![*version],
                     ..case.clone()
                 });
+            }
+            if case.restarts {
+                all.extend(case.with_restarts(&name));
             }
         }
     }

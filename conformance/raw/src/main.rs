@@ -11,6 +11,7 @@ mod connection;
 mod encode;
 mod names;
 mod normalise;
+mod process;
 mod recording;
 mod run;
 
@@ -26,6 +27,7 @@ use broker::Broker;
 use case::Case;
 use compare::Known;
 use encode::Schemas;
+use process::Process;
 use run::Transcript;
 
 /// The transcripts of a run, by case.
@@ -43,6 +45,13 @@ struct Cli {
     /// kaas, as host:port.
     #[arg(long)]
     kaas: Option<String>,
+    /// Starts Kafka by this shell command, which becomes the broker, so that it can be killed and started again; cases that need
+    /// that are left out otherwise.
+    #[arg(long, requires = "kafka")]
+    kafka_command: Option<String>,
+    /// The same for kaas.
+    #[arg(long, requires = "kaas")]
+    kaas_command: Option<String>,
     /// Writes Kafka's answers to this file.
     #[arg(long)]
     record: Option<PathBuf>,
@@ -66,12 +75,19 @@ fn main() -> Result<ExitCode> {
     let schemas = Schemas::load(&home.join("../../schema"))?;
     let mut cases = case::load(&home.join("cases"))?;
     cases.retain(|case| compare::glob(&cli.case, &case.name));
-    let transcripts = |address: &Option<String>| -> Result<Option<Transcripts>> {
+    let brokers = [(&cli.kafka, &cli.kafka_command), (&cli.kaas, &cli.kaas_command)];
+    if brokers.iter().any(|(address, command)| address.is_some() && command.is_none()) {
+        let all = cases.len();
+        cases.retain(|case| !case.has_restart());
+        println!("{} cases left out: they need a broker that can be started again", all - cases.len());
+    }
+    let transcripts = |address: &Option<String>, command: &Option<String>| -> Result<Option<Transcripts>> {
         let Some(address) = address else { return Ok(None) };
-        let broker = Broker::at(address, &schemas)?;
+        let process = command.as_ref().map(|command| Process::start(command, address)).transpose()?;
+        let broker = Broker::at(address, &schemas, process.as_ref())?;
         play(&broker, &cases, cli.show).map(Some)
     };
-    let kafka = transcripts(&cli.kafka)?;
+    let kafka = transcripts(&cli.kafka, &cli.kafka_command)?;
     if let (Some(kafka), Some(path)) = (&kafka, &cli.record) {
         let mut all = recording::read(path).unwrap_or_default();
         all.retain(|name, _| cli.case != "*" && !kafka.contains_key(name));
@@ -80,7 +96,7 @@ fn main() -> Result<ExitCode> {
         println!("recorded {} cases in {}", kafka.len(), path.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let kaas = transcripts(&cli.kaas)?;
+    let kaas = transcripts(&cli.kaas, &cli.kaas_command)?;
     let known = match &kaas {
         Some(_) => compare::read_known(&fs::read_to_string(&cli.known)?)?,
         None => Vec::new(), // Kafka does not differ from its own recording
@@ -90,7 +106,8 @@ fn main() -> Result<ExitCode> {
         (Some(other), None) | (None, Some(other)) => (recording::read(&cli.expect)?, other),
         (None, None) => anyhow::bail!("no broker given: --kafka or --kaas"),
     };
-    report(&cases, &kafka, &other, &known, cli.case == "*")
+    let whole = cli.case == "*" && cases.iter().any(Case::has_restart);
+    report(&cases, &kafka, &other, &known, whole)
 }
 
 fn play(broker: &Broker<'_>, cases: &[Case], show: bool) -> Result<Transcripts> {

@@ -41,12 +41,14 @@ pub(crate) fn run(broker: &Broker<'_>, case: &Case, index: usize) -> Result<Tran
         base_epoch = aged.epoch;
     }
     names.set("epoch", base_epoch.into());
-    let mut script = Script { broker, case, names, connections: BTreeMap::new(), seen: Vec::new() };
+    let connections = BTreeMap::new();
+    let mut script = Script { broker, case, names, connections, restarted: false, seen: Vec::new() };
     let outcome = script.steps();
     broker.delete(script.names.topics())?;
     outcome?;
     let (host, port, node) = broker.advertised.clone();
-    let facts = Facts { host, port, node, prefix, epoch: base_epoch };
+    let epoch = (!script.restarted).then_some(base_epoch);
+    let facts = Facts { host, port, node, prefix, epoch };
     let mut normaliser = Normaliser::new(&facts);
     Ok(script.seen.into_iter().map(|answer| normaliser.apply(answer)).collect())
 }
@@ -56,6 +58,7 @@ struct Script<'a> {
     case: &'a Case,
     names: Names,
     connections: BTreeMap<String, Connection>,
+    restarted: bool,
     seen: Transcript,
 }
 
@@ -91,12 +94,22 @@ impl Script<'_> {
                 }
                 Ok(())
             }
+            Step::Restart => self.restart(),
             Step::Quiet { on } => {
                 let state = self.connection(on)?.quiet()?;
                 self.saw(on, state);
                 Ok(())
             }
         }
+    }
+
+    fn restart(&mut self) -> Result<()> {
+        self.connections.clear();
+        self.restarted = true;
+        let topics: Result<Vec<Value>> =
+            self.case.topics.iter().map(|topic| self.names.resolve(&topic["name"])).collect();
+        let [group, transactional_id] = ["$g", "$x"].map(|name| self.names.resolve(&json!(name)));
+        self.broker.restart(&topics?, &group?, &transactional_id?)
     }
 
     fn saw(&mut self, on: &Connected, answer: Value) {
@@ -126,7 +139,7 @@ impl Script<'_> {
             self.connection(&request.on)?.repeat_correlation_id();
         };
         self.save(&request.save, &answer)?;
-        if !request.quiet {
+        if !request.quiet || self.restarted {
             self.saw(&request.on, answer);
         } else if let Some(problem) = problem(&answer) {
             bail!("preparing with {} gave {problem}", request.api);
