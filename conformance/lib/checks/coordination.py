@@ -13,6 +13,8 @@ TOPIC, ONE_PARTITION, HANGS = "in", "single", "hangs"
 PARTITIONS = 2
 LINES = b"".join(b"k%d\tv%d\n" % (i % 5, i) for i in range(12))
 PATIENCE_S = 30
+# What `--export` prints, and `--from-file` reads.
+PLAN = EXPECTED / "reset-plan.csv"
 HOUR_MS = 3_600_000
 # As an old client's may: nobody asks the coordinator (KIP-890).
 OVERRIDES = {"group.initial.rebalance.delay.ms": "0", "transaction.partition.verification.enable": "false"}
@@ -68,6 +70,7 @@ EMPTY = [
     reset("current", "--topic", TOPIC, "--to-current", "--execute"),
     reset("export", "--topic", TOPIC, "--to-latest", "--dry-run", "--export"),
     reset("latest", "--topic", TOPIC, "--to-latest", "--execute"),
+    reset("from-file", "--from-file", str(PLAN), "--dry-run"),
     groups("describe-all", "--describe", "--all-groups"),
     groups("delete-offsets", "--delete-offsets", "--group", "g1", "--topic", f"{TOPIC}:1"),
     groups("describe-after", "--describe", "--group", "g1"),
