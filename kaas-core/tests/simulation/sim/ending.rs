@@ -9,7 +9,8 @@ use kaas_core::{Engine, EngineOptions, Isolation, Partition, TopicSpec};
 use super::history::{Checked, Log};
 use super::producer::is_aborted;
 use super::random::Random;
-use super::tasks::{Failed, Seen, TOPIC, open, read};
+use super::reader::{Failed, Seen, read};
+use super::tasks::{TOPIC, open};
 use super::world::World;
 
 /// The brokers that make and that check, none of those that run.

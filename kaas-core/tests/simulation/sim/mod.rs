@@ -5,6 +5,7 @@ mod ending;
 mod history;
 mod producer;
 mod random;
+mod reader;
 mod tasks;
 mod weather;
 mod world;
