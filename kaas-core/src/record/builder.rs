@@ -8,7 +8,7 @@ use super::batch::{BATCH_OVERHEAD, BatchHeader, CompressionCodec};
 use super::compress::Encoder;
 use super::write::RecordWriter;
 
-/// Collects records and builds one uncompressed batch, ready for
+/// Collects records and builds one batch of them, uncompressed or [compressed](Self::build_compressed), ready for
 /// [`Partition::append`](crate::Partition::append).
 ///
 /// ```
