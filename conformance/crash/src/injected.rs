@@ -38,7 +38,7 @@ struct Fault {
 }
 
 /// In turn; every second one is a kill, because every durable step must be cut.
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 12] = [
     Fault { calls: DURABLE, action: "signal=KILL", row: 1 },
     Fault { calls: "fdatasync", action: "error=EIO", row: 1 },
     Fault { calls: "pwritev,pwrite64", action: "signal=KILL", row: 1 },
@@ -49,6 +49,9 @@ const FAULTS: [Fault; 10] = [
     Fault { calls: "fsync,rename,renameat2,unlink,mkdir", action: "error=EIO", row: 2 },
     Fault { calls: "rename,renameat2,unlink,ftruncate", action: "signal=KILL", row: 1 },
     Fault { calls: "fdatasync", action: "error=ENOSPC", row: 3 },
+    Fault { calls: "fdatasync,pwritev,pwrite64", action: "signal=KILL", row: 1 },
+    // A quota is met where a full disk would be.
+    Fault { calls: "pwritev,pwrite64,fdatasync", action: "error=EDQUOT", row: 20 },
 ];
 
 /// How far into the calls of a broker's life few trials are spread.
