@@ -36,8 +36,7 @@ pub(crate) fn session(system: System, programs: &Programs, gib: u64, measured: D
     let read = (process::read_bytes(broker.pid())? - read) as f64 / consumed.bytes as f64;
     ensure!(read >= COLD_SHARE, "{read:.2} of what was consumed came from the device");
     broker.stop()?;
-    let p99 = |latencies: &crate::histogram::Histogram| latencies.percentile_us(0.99) / 1000.0;
-    let (before, during) = (p99(&before.latencies), p99(&during.latencies));
+    let (before, during) = (before.p99_ms(), during.p99_ms());
     Ok(vec![
         ("MiB/s", consumed.bytes as f64 / f64::from(1 << 20) / consumed.seconds),
         ("produce p99 before, ms", before),

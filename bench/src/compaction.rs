@@ -66,8 +66,7 @@ pub(crate) fn session(
     // What the steady producer costs is known from before.
     let cpu = during.cpu_seconds - before.cpu_seconds / before.seconds * during.seconds;
     let mib = bytes as f64 * (clean_end as f64 / log.records as f64) / f64::from(1 << 20);
-    let p99 = |latencies: &crate::histogram::Histogram| latencies.percentile_us(0.99) / 1000.0;
-    let (before, meanwhile) = (p99(&before.latencies), p99(&during.latencies));
+    let (before, meanwhile) = (before.p99_ms(), during.p99_ms());
     Ok(vec![
         ("compaction, s", during.seconds),
         ("CPU-s", cpu),

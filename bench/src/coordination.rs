@@ -12,9 +12,9 @@ use kaas_proto::messages::OffsetCommitRequest;
 use kaas_proto::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 
 use crate::batch;
+use crate::blocks::Figures;
 use crate::broker::{Broker, Programs, System};
 use crate::process;
-use crate::rows::{DURABLE, PAGE_CACHE};
 use crate::transaction::Producer;
 use crate::wire::{self, Connection, GROUP, TRANSACTIONAL_ID, until_done};
 
@@ -36,53 +36,13 @@ struct Rate {
     cpu_us: f64,
 }
 
-/// Runs Kafka, kaas, kaas, Kafka in both modes and prints what each did and the ratios.
-pub(crate) fn compare(programs: &Programs, measured: Duration, blocks: usize) -> Result<()> {
-    for (mode, flush_messages) in [("page cache", PAGE_CACHE), ("durable", DURABLE)] {
-        let mut ratios: [Vec<(f64, f64)>; 2] = Default::default();
-        for _ in 0..blocks {
-            let order = [System::Kafka, System::Kaas, System::Kaas, System::Kafka];
-            let rates: Vec<[Rate; 2]> = order
-                .into_iter()
-                .map(|system| session(system, programs, flush_messages, measured))
-                .collect::<Result<_>>()?;
-            for (what, name) in ["offset commits", "transactions"].into_iter().enumerate() {
-                for (system, rates) in order.iter().zip(&rates) {
-                    let Rate { per_second, cpu_us } = rates[what];
-                    println!(
-                        "{name}, {mode}: {} {per_second:.0}/s, {cpu_us:.0} us of CPU each",
-                        system.name()
-                    );
-                }
-                let both = |first: usize, second: usize, of: fn(Rate) -> f64| {
-                    of(rates[first][what]) + of(rates[second][what])
-                };
-                let ratio = |of: fn(Rate) -> f64| both(1, 2, of) / both(0, 3, of);
-                ratios[what].push((ratio(|rate| rate.per_second), ratio(|rate| rate.cpu_us)));
-            }
-        }
-        for (what, name) in ["P16 offset commits", "P15 transactions"].into_iter().enumerate() {
-            let median = |of: fn(&(f64, f64)) -> f64| {
-                let mut all: Vec<f64> = ratios[what].iter().map(of).collect();
-                all.sort_by(f64::total_cmp);
-                all[all.len() / 2]
-            };
-            println!(
-                "{name}, {mode}: {:.2}x as many a second, {:.2}x the CPU of each",
-                median(|ratio| ratio.0),
-                median(|ratio| ratio.1)
-            );
-        }
-    }
-    Ok(())
-}
-
-fn session(
+/// Both loads on one broker.
+pub(crate) fn session(
     system: System,
     programs: &Programs,
     flush_messages: i64,
     measured: Duration,
-) -> Result<[Rate; 2]> {
+) -> Result<Figures> {
     let flush = format!("log.flush.interval.messages={flush_messages}");
     let broker = Broker::start_with(system, programs, &[&flush])?;
     wire::create_topic(broker.address, TOPIC, PARTITIONS, flush_messages)?;
@@ -101,7 +61,12 @@ fn session(
         Ok(move || transactor.transact())
     })?;
     broker.stop()?;
-    Ok([commits, transactions])
+    Ok(vec![
+        ("P16 offset commits a second", commits.per_second),
+        ("CPU-us an offset commit", commits.cpu_us),
+        ("P15 transactions a second", transactions.per_second),
+        ("CPU-us a transaction", transactions.cpu_us),
+    ])
 }
 
 /// Loops of their own, two seconds of them unmeasured.

@@ -159,7 +159,10 @@ fn main() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Coordination { run } => {
-            coordination::compare(&run.programs(true)?, Duration::from_secs(run.seconds), run.blocks)?;
+            let (programs, measured) = (run.programs(true)?, Duration::from_secs(run.seconds));
+            for (mode, flush) in [("page cache", rows::PAGE_CACHE), ("durable", rows::DURABLE)] {
+                run.blocks(mode, |system| coordination::session(system, &programs, flush, measured))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Verb::Groups { groups, run } => {

@@ -81,6 +81,13 @@ pub(crate) struct Measured {
     pub(crate) latencies: Histogram,
 }
 
+impl Measured {
+    /// Of the latencies, in milliseconds.
+    pub(crate) fn p99_ms(&self) -> f64 {
+        self.latencies.percentile_us(0.99) / 1000.0
+    }
+}
+
 impl Meter {
     /// Begins with the ramp.
     pub(crate) fn start(pid: u32, times: Times) -> Self {

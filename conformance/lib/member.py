@@ -65,6 +65,15 @@ class Member:
         self._process.wait(LEAVE_TIMEOUT_S)
 
 
+def settings(command: dict, refresh: str) -> dict[str, object]:
+    """A member's settings, by the names that Java and librdkafka share; `refresh` is what the client calls the age of its metadata."""
+    shared = {
+        "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": SESSION_MS // 12, "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 100, refresh: 1000,
+    }
+    return shared | ({"group.instance.id": command["instance"]} if "instance" in command else {})
+
+
 def verbs(start: Callable[[dict], Member]) -> dict[str, Callable[[dict], dict | None]]:
     """The verbs of a client program whose members `start` starts."""
 

@@ -114,12 +114,7 @@ def assignment(line: str) -> list[int] | None:
 
 
 def start(command: dict) -> member.Member:
-    settings = {
-        "session.timeout.ms": member.SESSION_MS, "heartbeat.interval.ms": member.SESSION_MS // 12, "auto.offset.reset": "earliest",
-        "auto.commit.interval.ms": 100, "metadata.max.age.ms": 1000,
-    }
-    if "instance" in command:
-        settings["group.instance.id"] = command["instance"]
+    settings = member.settings(command, "metadata.max.age.ms")
     arguments = [
         "--bootstrap-server", BOOTSTRAP, "--topic", command["topic"], "--group", command["group"],
         *properties("--property", {"print.partition": "true", "print.offset": "true"}),

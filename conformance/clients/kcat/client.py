@@ -130,12 +130,7 @@ def assignment(line: str) -> list[int] | None:
 
 def start(command: dict) -> member.Member:
     """A balanced consumer, which may begin at an offset of its own."""
-    settings = {
-        "session.timeout.ms": member.SESSION_MS, "heartbeat.interval.ms": member.SESSION_MS // 12, "auto.offset.reset": "earliest",
-        "auto.commit.interval.ms": 100, "topic.metadata.refresh.interval.ms": 1000,
-    }
-    if "instance" in command:
-        settings["group.instance.id"] = command["instance"]
+    settings = member.settings(command, "topic.metadata.refresh.interval.ms")
     options = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
     if "offset" in command:
         options += ["-o", str(command["offset"])]

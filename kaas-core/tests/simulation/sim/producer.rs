@@ -129,14 +129,9 @@ impl Producer {
         Ticket { producer: index, sent, attempt: self.attempt }
     }
 
-    /// Notes that a batch was accepted, and an answer will come.
-    pub(crate) fn accepted(&mut self, ticket: Ticket) {
-        self.refused(ticket);
-        self.awaited += 1;
-    }
-
-    /// Notes that a batch was refused: it may not be in the log.
-    pub(crate) fn refused(&mut self, ticket: Ticket) {
+    /// Notes what was handed to a broker, which will answer if it has not refused it.
+    pub(crate) fn handed(&mut self, ticket: Ticket, accepted: bool) {
+        self.awaited += u64::from(accepted);
         if let Sent::Batch(batch) = ticket.sent {
             self.next = self.next.max(batch + 1);
         }

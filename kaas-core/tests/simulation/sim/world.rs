@@ -298,14 +298,13 @@ impl State {
         for value in self.producers[producer].values(sent) {
             self.histories[partition].sent(value);
         }
+        self.producers[producer].handed(ticket, outcome.is_ok());
         match outcome {
             Ok(pending) => {
-                self.producers[producer].accepted(ticket);
                 self.sends.push(Send { process, ticket, pending });
                 true
             }
             Err(error) => {
-                self.producers[producer].refused(ticket);
                 self.refused(process, ticket, &error);
                 false
             }
